@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
@@ -23,6 +24,7 @@ func init() {
 func hubCommand() *cobra.Command {
 	var cfg hub.Config
 	var ready int
+	var detach bool
 	c := &cobra.Command{
 		Use:   "hub",
 		Short: "Let many processes of this user share addresses: devices named hub:ADDRESS",
@@ -41,6 +43,9 @@ stays. If it ends earlier, processes go on, and call the next hub.`,
 			}
 			if ready >= 0 {
 				closeInherited(ready)
+			}
+			if detach {
+				return startDetached(cfg, ready)
 			}
 			h, err := hub.New(cfg)
 			if err != nil {
@@ -64,8 +69,25 @@ stays. If it ends earlier, processes go on, and call the next hub.`,
 	f.IntVarP(&cfg.Processes, "processes", "n", hub.DefaultProcesses,
 		"how many may have an address, one less than a power of two; with more each has fewer queue pairs")
 	f.DurationVar(&cfg.Idle, "idle", 0, "end when nobody has called for so long (default never)")
+	f.BoolVar(&detach, "detach", false, "go on in the background")
 	f.IntVar(&ready, "ready", -1, "write a byte to this `descriptor` when processes may call, and close it")
 	return c
+}
+
+// startDetached starts the hub as nobody's child, in a session of its own.
+func startDetached(cfg hub.Config, ready int) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c := exec.Command(own, "hub", "--processes", strconv.Itoa(cfg.Processes), "--idle", cfg.Idle.String())
+	if ready >= 0 {
+		c.Args = append(c.Args, "--ready", "3")
+		c.ExtraFiles = []*os.File{os.NewFile(uintptr(ready), "ready")}
+	}
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return c.Start()
 }
 
 // closeInherited closes what a program that needs a hub has left open to what it starts, as C

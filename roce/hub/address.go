@@ -158,12 +158,20 @@ func takeAddress(k key, lanes int, had *hub.Joined, shelf int, log func(string, 
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for i := range a.slots[1:] {
-		if pid := a.slots[i+1].Owner(); pid != 0 {
-			a.expect(pid, i+1)
+	for i := 1; i < len(a.slots); i++ {
+		if pid := a.slots[i].Owner(); pid != 0 {
+			a.expect(pid, i)
+		} else if err := a.rest(i); err != nil { // it ended while there was no hub
+			return a, err
 		}
 	}
 	return a, nil
+}
+
+// rest has a slot without a process take in nothing.
+func (a *address) rest(slot int) error {
+	a.slots[slot].Disown()
+	return a.slots[slot].Rest()
 }
 
 // expect keeps a slot for a process that has it from an earlier hub and has not called yet. The
@@ -173,23 +181,41 @@ func (a *address) expect(pid, slot int) {
 		over: make(chan struct{})}
 	dead, forget, err := watch(pid)
 	if err != nil {
-		return // it has ended just now
+		return // it has ended just now, or join sees that the slot has an owner
 	}
 	a.free = slices.DeleteFunc(a.free, func(s int) bool { return s == slot })
 	a.put(p, slot)
-	go a.wait(p, dead, forget)
+	go func() {
+		defer forget()
+		a.wait(a.ctx, p, dead)
+	}()
 }
 
-// wait waits for the end of a process that is away: its own, or that of being away.
-func (a *address) wait(p *process, dead <-chan struct{}, forget func()) {
-	defer forget()
-	select {
-	case <-dead:
-		a.leave(p)
-	case <-p.replaced():
-	case <-a.ctx.Done():
+// wait waits for the end of a process that is away, or of its being away; or it has closed its
+// device, and could not say so: then its slot has no owner, and not only because it is about to
+// open it.
+func (a *address) wait(ctx context.Context, p *process, dead <-chan struct{}) {
+	tick := time.NewTicker(closeTime)
+	defer tick.Stop()
+	for none := 0; none < 2; {
+		select {
+		case <-dead:
+			none = 2
+		case <-p.replaced():
+			return
+		case <-ctx.Done(): // the hub ends, and the process goes on
+			return
+		case <-tick.C:
+			if none++; a.slots[p.slot].Owner() != 0 {
+				none = 0
+			}
+		}
 	}
+	a.leave(p)
 }
+
+// closeTime is how long a slot may be nobody's whose process lives.
+const closeTime = 3 * time.Second
 
 // open opens slot 0 with queue pair 1.
 func (a *address) open() (err error) {
@@ -348,6 +374,9 @@ func (a *address) join(p *process) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for n, slot := range a.free {
+		if a.slots[slot].Owner() != 0 { // it was opened as its hub ended, and nobody was told
+			continue
+		}
 		a.free = slices.Delete(a.free, n, n+1)
 		a.put(p, slot)
 		return nil
@@ -364,14 +393,17 @@ func (a *address) rejoin(p *process, had *hub.Again) error {
 		return fmt.Errorf("slot %d: there are 1 to %d", had.Slot, len(a.slots)-1)
 	}
 	other := a.who.slots[had.Slot]
-	if other == nil || other.pid != p.pid {
-		// Its device is closed, or it has been dead to this hub.
+	switch {
+	case other == nil && a.slots[had.Slot].Owner() == p.pid:
+		a.free = slices.DeleteFunc(a.free, func(s int) bool { return s == had.Slot })
+	case other == nil || other.pid != p.pid:
 		return fmt.Errorf("slot %d is not process %d's any more", had.Slot, p.pid)
+	default:
+		a.who.forget(other)
+		p.ledger = other.ledger
+		other.replace()
 	}
-	a.who.forget(other)
-	p.ledger = other.ledger
 	a.put(p, had.Slot)
-	other.replace()
 	return nil
 }
 
@@ -379,6 +411,9 @@ func (a *address) rejoin(p *process, had *hub.Again) error {
 func (a *address) learn(p *process, k *hub.Known) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.who.slots[p.slot] != p {
+		return
+	}
 	for _, s := range k.Services {
 		if !a.who.listen(p, s) {
 			a.log("%s: process %d listens on service 0x%x, and so does another by now", a.where, p.pid, s.ID)
@@ -412,8 +447,9 @@ func (a *address) leave(p *process) {
 	a.count.left++
 	a.who.slots[p.slot] = nil
 	a.who.forget(p)
-	a.slots[p.slot].Disown()
-	if err := a.slots[p.slot].Rest(); err != nil {
+	if pid := a.slots[p.slot].Owner(); pid != 0 && pid != p.pid {
+		a.log("%s: slot %d is process %d's", a.where, p.slot, pid)
+	} else if err := a.rest(p.slot); err != nil {
 		a.log("%s: slot %d: %v", a.where, p.slot, err)
 	}
 	a.free = append(a.free, p.slot)

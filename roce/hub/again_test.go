@@ -5,8 +5,10 @@ package hub
 // What a review has proved of hubs that come anew: whom they wait for, whom they disturb.
 
 import (
+	"fmt"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -17,6 +19,19 @@ import (
 	"github.com/goroce/goroce/roce/internal/hub"
 	"github.com/goroce/goroce/roce/rsocket"
 )
+
+// stop has a process stand still, and waits until it does.
+func (p *part) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(syscall.SIGSTOP))
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
+		require.NoError(t, err)
+		if _, rest, ok := strings.Cut(string(stat), ") "); ok && rest[0] == 'T' {
+			return
+		}
+	}
+}
 
 // here waits until so many processes have called the hub, whose next answer it returns.
 func here(t *testing.T, n int) (s Status) {
@@ -30,7 +45,7 @@ func here(t *testing.T, n int) (s Status) {
 				called++
 			}
 		}
-		if called == n {
+		if called >= n {
 			return s
 		}
 	}
@@ -40,12 +55,11 @@ func here(t *testing.T, n int) (s Status) {
 // also at the next hub.
 func TestTwoNames(t *testing.T) {
 	alone(t)
-	if taken("127.0.0.1") || taken("::1") {
-		t.Skip("the loopback is another program's now")
-	}
 	h := begin(t, Config{Processes: 3})
-	at(t, "lo", nil)
-	at(t, "127.0.0.1", nil)
+	cfg := &roce.Config{}
+	cfg.Transport.UDPPort = ownPort
+	at(t, "lo", cfg)
+	at(t, "127.0.0.1", cfg)
 	h.end()
 	begin(t, Config{Processes: 3})
 	require.Len(t, here(t, 2).Addresses, 1)
@@ -63,7 +77,7 @@ func TestStopped(t *testing.T) {
 	server := net.JoinHostPort(own, "7300")
 	before, err := d.Dial(t.Context(), server)
 	require.NoError(t, err)
-	require.NoError(t, p.Process.Signal(syscall.SIGSTOP))
+	p.stop(t)
 	for range 2 {
 		h.end()
 		h = begin(t, Config{Processes: 7})
@@ -88,6 +102,50 @@ func TestStopped(t *testing.T) {
 	_, err = before.Read(make([]byte, 1))
 	require.NoError(t, err)
 	before.Close()
+}
+
+// TestPsOfStopped: processes that do not answer keep nobody from being told of the others, and no
+// hub from its end.
+func TestPsOfStopped(t *testing.T) {
+	own := alone(t)
+	h := begin(t, Config{Processes: 7})
+	for i := range 3 {
+		p := start(t, fmt.Sprintf("member %s %d 1", own, i))
+		p.says(t, "begins")
+		t.Cleanup(p.kill)
+		p.stop(t)
+	}
+	at(t, own, nil)
+	for range 2 {
+		_, all, err := Ask(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 4)
+	}
+	h.end()
+}
+
+// TestNobodys: a slot that nobody has opened, of a process that lives and has said nothing of its
+// end, is given back.
+func TestNobodys(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 1})
+	conn, err := hub.Dial(t.Context(), false)
+	require.NoError(t, err)
+	require.NoError(t, conn.Say(hub.KindJoin, hub.Join{Version: hub.Version, Where: own, Lanes: 1, UDPPort: 4791}))
+	h, err := conn.Hear()
+	require.NoError(t, err)
+	h.Close()
+	_, err = roce.Open("hub:"+own, nil)
+	require.ErrorContains(t, err, "1 of "+own)
+	require.NoError(t, conn.Close()) // without a word
+	for {
+		d, err := roce.Open("hub:"+own, nil)
+		if err == nil {
+			require.NoError(t, d.Close())
+			return
+		}
+		require.ErrorContains(t, err, "1 of "+own)
+	}
 }
 
 // TestStartIsTaken: a process that stands still while it is to start a hub keeps nobody from

@@ -15,10 +15,12 @@
 //	address.go   an address: its slots, who has which, and queue pair 1
 //	router.go    which process a message of the connection manager is for
 //	process.go   a process, from when it joins until it has ended
+//	status.go    what the hub knows, for who asks (Ask)
 //
 // # What ends, and what goes on
 //
-// A process that ends in any way leaves its slot at once. The peers of its connections are told by
+// A process that ends in any way leaves its slot at once; one that becomes another program (exec)
+// when that ends. The peers of its connections are told by
 // the hub (cm.Machine.Inherit), as the process would have done it; its listeners are gone; its slot
 // is given to others last, with the deck of its queue pair numbers, so that none comes again before
 // all others have, and a peer that still knows one meets nobody.

@@ -74,6 +74,9 @@ type Hub struct {
 	calling   sync.WaitGroup
 }
 
+// ErrNone says that there is no hub of this user and network namespace, and none could be started.
+var ErrNone = hub.ErrNoHub
+
 // ErrRunning says that this user has a hub in this network namespace.
 var ErrRunning = errors.New("there is a hub of this user in this network namespace already")
 

@@ -98,12 +98,7 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	// That a call has ended is not that its process has: only then are its peers told. And if the
 	// hub ends, the process goes on.
 	a.away(p)
-	select {
-	case <-dead:
-		a.leave(p)
-	case <-p.replaced():
-	case <-ctx.Done():
-	}
+	a.wait(ctx, p, dead)
 	return err
 }
 
@@ -177,7 +172,7 @@ func (p *process) does(h *hub.Heard) error {
 		if err := h.Get(&l); err != nil {
 			return err
 		}
-		return p.Say(hub.KindListen, a.listens(p, l))
+		p.Offer(hub.KindListen, a.listens(p, l)) // who does not read does not learn
 	case hub.KindKnown:
 		var k hub.Known
 		if err := h.Get(&k); err != nil {
@@ -204,6 +199,8 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	case a.who.slots[p.slot] != p:
+		return hub.Answer{To: l.Number, Error: "the process has called anew"}
 	case l.End:
 		a.who.unlisten(p, l.Service)
 	case !a.who.listen(p, l.Service):
@@ -225,7 +222,7 @@ func (p *process) hears(from *cm.Path, m *wire.MAD) {
 }
 
 // report asks the process what runs on it; nil: it does not say in time.
-func (p *process) report(until <-chan time.Time) *hub.Report {
+func (p *process) report(ctx context.Context) *hub.Report {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	select {
@@ -238,7 +235,7 @@ func (p *process) report(until <-chan time.Time) *hub.Report {
 	select {
 	case r := <-p.reports:
 		return &r
-	case <-until:
+	case <-ctx.Done():
 		return nil
 	}
 }

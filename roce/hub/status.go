@@ -57,7 +57,8 @@ func (h *Hub) tell(c *hub.Conn) error {
 	if err := c.Say(hub.KindStatus, s); err != nil {
 		return err
 	}
-	until := time.After(reportTime)
+	ctx, cancel := context.WithTimeout(context.Background(), reportTime)
+	defer cancel()
 	for _, p := range here {
 		a := p.at
 		a.mu.Lock()
@@ -65,7 +66,7 @@ func (h *Hub) tell(c *hub.Conn) error {
 			Services: a.who.services(p), Conns: p.ledger.Len(), Away: p.away}
 		a.mu.Unlock()
 		if says.Services = says.Services[:min(len(says.Services), hub.MaxServices)]; !says.Away {
-			says.Report = p.report(until)
+			says.Report = p.report(ctx)
 		}
 		if err := c.Say(hub.KindProcess, says); err != nil {
 			return err

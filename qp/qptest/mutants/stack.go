@@ -11,7 +11,7 @@ var ofStack = []mutant{
 	{"lingering: a poll stays however often it was in vain", []string{"roce TestLingerInVain"}, []edit{
 		{"roce/internal/soft/linger.go", "			l.inVain()\n", ""}}},
 	{"hub: connections of processes that go on are ended with the hub", []string{"roce/hub TestNewHub"}, []edit{
-		{"roce/hub/process.go", "	case <-ctx.Done():\n", "	case <-ctx.Done():\n		a.leave(p)\n"}}},
+		{"roce/hub/process.go", "	a.wait(ctx, p, dead)\n", "	a.leave(p)\n"}}},
 	{"hub: nobody tells the peers of a process that was killed", []string{"roce/hub TestKilled"}, []edit{
 		{"roce/hub/address.go", "range p.ledger.Estates() {", "range p.ledger.Estates()[:0] {"}}},
 	{"hub: a process speaks for another", []string{"roce/hub TestRouter"}, []edit{

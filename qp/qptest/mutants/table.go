@@ -131,7 +131,8 @@ var ofProtocol = []mutant{
 		{"roce/internal/soft/linger.go", "	if n := silent - l.silent.Swap(silent); n > 0 {\n",
 			"	if n := silent - l.silent.Load(); n > 0 {\n"}}},
 	{"lingering: one pause of the peer ends it", []string{"roce/internal/soft TestLingersLonger"}, []edit{
-		{"roce/internal/soft/linger.go", "l.saved.Add(min(took, l.most.Load()) / savedPart)", "l.saved.Add(took * 0)"}}},
+		{"roce/internal/soft/linger.go",
+			"l.saved.Add(min(took, l.most.Load()) / savedPart)", "l.saved.Add(took * 0)"}}},
 	{"waiting: two who sleep only as each other sleeps never poll", []string{"roce/internal/soft TestTries"}, []edit{
 		{"roce/internal/soft/wait.go", "case d < trySpin && s.tries.short.Add(-1) == 0:", "case false:"}}},
 	{"events: nobody is told of what a goroutine in Wait leaves", []string{"roce TestEventFDOfTakers"}, []edit{

@@ -219,7 +219,7 @@ func (c *Client) hear(conn *Conn) {
 			if report != nil {
 				r = report()
 			}
-			conn.Say(KindReport, r)
+			conn.Offer(KindReport, r)
 		}
 		h.Close()
 	}
@@ -291,6 +291,9 @@ func (c *Client) bring(ctx context.Context, conn *Conn) error {
 	defer conn.SetWriteDeadline(time.Time{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return c.ctx.Err() // Close looks for a call under this lock
+	}
 	known := c.ledger.All()
 	known.Services = c.services
 	for some := range known.parts() {
@@ -345,12 +348,21 @@ func (c *Client) Unlisten(s Service) {
 	}
 	conn := c.conn
 	c.mu.Unlock()
-	c.number++
+	c.ask()
 	if conn != nil && conn.Offer(KindListen, Listen{Service: s, End: true, Number: c.number}) {
 		ctx, cancel := context.WithTimeout(c.ctx, unlistenTime)
 		defer cancel()
 		c.answer(ctx)
 	}
+}
+
+// ask is the number of the next question. What has come of earlier ones is nobody's any more.
+func (c *Client) ask() uint64 {
+	for len(c.answers) > 0 {
+		<-c.answers
+	}
+	c.number++
+	return c.number
 }
 
 // answer waits for that to the last question; false: it does not come, from this hub at least.
@@ -376,8 +388,7 @@ func (c *Client) asks(what Listen) Answer {
 	defer c.asking.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, listenTime)
 	defer cancel()
-	c.number++
-	what.Number = c.number
+	what.Number = c.ask()
 	for {
 		c.mu.Lock()
 		conn := c.conn

@@ -150,9 +150,9 @@ func (c *Conn) offer(b []byte) (sent bool) {
 	if err != nil {
 		return false
 	}
-	err = raw.Write(func(fd uintptr) bool {
+	// Control, as Write waits for a message that is being sent.
+	err = raw.Control(func(fd uintptr) {
 		sent = unix.Sendto(int(fd), b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) == nil
-		return true
 	})
 	return sent && err == nil
 }

@@ -2,6 +2,8 @@
 // roce/hub), and what it keeps of it. A hub hands out sockets, not packets: it makes all slots of
 // an address (udp.MakeSlots), gives each process one, and has queue pair 1 for all.
 //
+//	conn.go       the connection of the two; descriptors beside messages
+//	attach.go     which device has its slot of a hub
 //	protocol.go   messages between the two, and descriptors beside them (this package's seam)
 //	folder.go     where the hub's socket is, and who may come
 //	start.go      a hub on demand

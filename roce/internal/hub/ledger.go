@@ -105,7 +105,9 @@ func (l *Ledger) Received(from *cm.Path, m *wire.MAD) {
 				break
 			}
 		}
-		l.asked[request{from.Remote, said.LocalCommID}] = said.LocalQPN
+		if r := (request{from.Remote, said.LocalCommID}); l.peers[r] == 0 { // else it is a copy
+			l.asked[r] = said.LocalQPN
+		}
 	case *wire.CMRep:
 		if e := l.of(from, said.RemoteCommID); e != nil && e.RemoteID == 0 {
 			e.RemoteID, e.RemoteQPN = said.LocalCommID, cmp.Or(said.LocalQPN, said.LocalEECN)

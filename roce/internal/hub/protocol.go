@@ -147,7 +147,7 @@ type ProcessStatus struct {
 	Program  string
 	Slot     int
 	Since    int64     // Unix time, seconds
-	Away     bool      // it has not called this hub yet
+	Away     bool      // its call has ended, or it has not called this hub yet
 	Services []Service // the first MaxServices
 	Conns    int       // of the connection manager
 	Report   *Report

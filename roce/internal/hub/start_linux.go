@@ -145,17 +145,17 @@ func startHub(ctx context.Context, path string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(name, "hub", "--idle", Idle.String(), "--ready", "3")
+	// What is started here starts the hub and ends: a program may wait for all of its children.
+	cmd := exec.Command(name, "hub", "--idle", Idle.String(), "--ready", "3", "--detach")
 	cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.ExtraFiles = log, log, "/", []*os.File{tell}
 	// It serves others too: what this process is told to do is not for it.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), FolderVar + "=" + os.Getenv(FolderVar)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = cmd.Start()
+	err = cmd.Run()
 	tell.Close()
 	if err != nil {
-		return err
+		return fmt.Errorf("%s hub: %w (%s has what it said)", name, err, log.Name())
 	}
-	go cmd.Wait() // else it stays as a zombie if it ends before us
 	stop := context.AfterFunc(ctx, func() { says.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	var b [1]byte

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/hub"
 )
 
 // opened is a device of goroce's as it is.
@@ -215,6 +216,9 @@ func free(most int) (list []*opened, left []error, err error) {
 			break
 		}
 		o, err := open("hub:" + name)
+		if err != nil && !errors.Is(err, hub.ErrNone) {
+			left = append(left, err) // it is to be known that others are not met here
+		}
 		if err != nil {
 			o, err = open("udp:" + name)
 		}
