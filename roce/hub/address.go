@@ -177,7 +177,7 @@ func (a *address) rest(slot int) error {
 // expect keeps a slot for a process that has it from an earlier hub and has not called yet. The
 // caller has the lock.
 func (a *address) expect(pid, slot int) {
-	p := &process{pid: pid, program: "?", since: time.Now(), ledger: hub.NewLedger(), away: true, never: true,
+	p := &process{pid: pid, program: "?", since: time.Now(), ledger: hub.NewLedger(), away: true, untold: true,
 		over: make(chan struct{})}
 	dead, forget, err := watch(pid)
 	if err != nil {
@@ -322,7 +322,7 @@ func (a *address) share(from *cm.Path, m *wire.MAD) {
 			}
 			return
 		}
-		if isRequest(m) && time.Since(a.began) < earlier && a.who.expects() {
+		if isRequest(m) && a.who.expects(time.Since(a.began) < earlier) {
 			return // it may be for who has not called yet: its sender repeats it
 		}
 	}
@@ -403,6 +403,7 @@ func (a *address) rejoin(p *process, had *hub.Again) error {
 		p.ledger = other.ledger
 		other.replace()
 	}
+	p.untold = true
 	a.put(p, had.Slot)
 	return nil
 }
@@ -422,6 +423,7 @@ func (a *address) learn(p *process, k *hub.Known) {
 	others := func(e cm.Estate) bool { return e.LocalID>>hub.SlotShift != uint32(p.slot) }
 	k.Estates = slices.DeleteFunc(k.Estates, others)
 	p.ledger.Learn(k)
+	p.untold = p.untold && !k.Last
 }
 
 func (a *address) put(p *process, slot int) {

@@ -191,7 +191,8 @@ func TestTaken(t *testing.T) {
 		}
 	}
 	listens(one, s, "")
-	listens(two, s, fmt.Sprintf("process %d (hub.test) listens on service 0x4d of %s", os.Getpid(), own))
+	listens(two, s, fmt.Sprintf("process %d (%s) listens on service 0x4d of %s", os.Getpid(),
+		filepath.Base(os.Args[0]), own))
 	listens(two, Service{ID: 77}, "")
 	listens(one, Service{ID: 77}, "listens on")
 	one.Unlisten(s)

@@ -34,7 +34,7 @@ type process struct {
 	ledger  *hub.Ledger
 
 	away    bool // its call has ended, but it lives; or it has not called yet
-	never   bool // it has it from an earlier hub, and has never called this one
+	untold  bool // it has its slot from an earlier hub, and has not said yet what it had there
 	over    chan struct{}
 	reports chan hub.Report // what it says of itself
 	asking  sync.Mutex      // for that

@@ -70,9 +70,10 @@ func (r *router) forget(p *process) {
 	}
 }
 
-// expects tells whether there is a process of an earlier hub that has never called.
-func (r *router) expects() bool {
-	return slices.ContainsFunc(r.slots, func(p *process) bool { return p != nil && p.never })
+// expects tells whether there is a process of an earlier hub that has not said yet what it listens
+// on: one that has called, or if the hub is young, one that has not.
+func (r *router) expects(young bool) bool {
+	return slices.ContainsFunc(r.slots, func(p *process) bool { return p != nil && p.untold && (young || !p.away) })
 }
 
 // services are what a process listens on.

@@ -309,9 +309,10 @@ func (c *Client) bring(ctx context.Context, conn *Conn) error {
 func (k *Known) parts() iter.Seq[Known] {
 	return func(yield func(Known) bool) {
 		most := max(len(k.Services), len(k.Estates), len(k.Asked))
-		for at := 0; at < most; at += KnownAtOnce {
-			some := Known{part(k.Services, at), part(k.Estates, at), part(k.Asked, at)}
-			if !yield(some) {
+		for at := 0; ; at += KnownAtOnce {
+			last := at+KnownAtOnce >= most
+			some := Known{part(k.Services, at), part(k.Estates, at), part(k.Asked, at), last}
+			if !yield(some) || last {
 				return
 			}
 		}

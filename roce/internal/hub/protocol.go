@@ -50,6 +50,7 @@ type Known struct {
 	Services []Service
 	Estates  []cm.Estate
 	Asked    []Request
+	Last     bool // that was all
 }
 
 // Request is that of a peer.
