@@ -6,8 +6,10 @@ package dropin
 // libfabric; pyverbs' own tests.
 
 import (
+	"bufio"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -47,13 +49,37 @@ func byRun(t *testing.T, options, line string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, roce, append(append([]string{"run"}, strings.Fields(options)...), program...)...)
-	c.Env = append(os.Environ(), "GOROCE_LIBRARIES="+built, "GOROCE_DEBUG=1")
+	// Without a hub: it would have the loopback for some seconds after the program.
+	c.Env = append(os.Environ(), "GOROCE_LIBRARIES="+built, "GOROCE_DEBUG=1", "GOROCE_HUB=none")
 	nobody.Runs(t, c)
 	return c
 }
 
-// TestRun: the program takes roce's place; an address has one owner, and the next free one is
-// found.
+// TestRunTogether: both ends of a program have one address, by way of a hub that the first one
+// starts, and that is nobody's child.
+func TestRunTogether(t *testing.T) {
+	addr := fmt.Sprintf("127.84.%d.%d", os.Getpid()>>8&255, os.Getpid()&255)
+	folder := filepath.Join(nobody.Folder(t), "hub")
+	end := func(line string) *exec.Cmd {
+		c := byRun(t, "-q --dev hub:"+addr, line)
+		c.Env = append(c.Env, "GOROCE_HUB="+command(t), "GOROCE_HUB_FOLDER="+folder)
+		return c
+	}
+	server := end("rping -s -a " + addr + " -C 3 -v")
+	said, err := server.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	for s := bufio.NewScanner(said); s.Scan() && !strings.Contains(s.Text(), "listens on"); {
+	}
+	go io.Copy(io.Discard, said)
+	out, err := end("rping -c -a " + addr + " -C 3 -v").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "ping data: rdma-ping-2")
+	require.NoError(t, server.Wait())
+}
+
+// TestRun: the program takes roce's place; where there is no hub an address has one owner, and the
+// next free one is found.
 func TestRun(t *testing.T) {
 	err := byRun(t, "-q", "grep x /nonexistent").Run()
 	require.ErrorContains(t, err, "exit status 2")

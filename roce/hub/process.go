@@ -92,6 +92,9 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 		var left bool
 		if left, err = p.listen(); left {
 			a.leave(p)
+			h.mu.Lock()
+			h.tidyUp() // so that the address is free when the process learns that it has left
+			h.mu.Unlock()
 			return err
 		}
 	}
