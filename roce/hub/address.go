@@ -35,8 +35,6 @@ type key struct {
 	port  int
 }
 
-func (k key) String() string { return fmt.Sprintf("%s %d", k.where, k.port) }
-
 // address is one. Its lock is taken last.
 type address struct {
 	key
@@ -55,6 +53,7 @@ type address struct {
 	ctx    context.Context
 	end    context.CancelFunc
 	ended  chan struct{}
+	waits  sync.WaitGroup // for processes that have not called yet
 
 	mu    sync.Mutex
 	cm    *cm.Machine // answers what is nobody's, and speaks for processes that have ended
@@ -185,10 +184,10 @@ func (a *address) expect(pid, slot int) {
 	}
 	a.free = slices.DeleteFunc(a.free, func(s int) bool { return s == slot })
 	a.put(p, slot)
-	go func() {
+	a.waits.Go(func() {
 		defer forget()
 		a.wait(a.ctx, p, dead)
-	}()
+	})
 }
 
 // wait waits for the end of a process that is away, or of its being away; or it has closed its
@@ -270,6 +269,7 @@ func (a *address) giveBack() {
 func (a *address) close() {
 	a.end()
 	<-a.ended
+	a.waits.Wait()
 	a.giveBack()
 }
 

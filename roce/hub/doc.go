@@ -20,16 +20,16 @@
 // # What ends, and what goes on
 //
 // A process that ends in any way leaves its slot at once; one that becomes another program (exec)
-// when that ends. The peers of its connections are told by
-// the hub (cm.Machine.Inherit), as the process would have done it; its listeners are gone; its slot
-// is given to others last, with the deck of its queue pair numbers, so that none comes again before
-// all others have, and a peer that still knows one meets nobody.
+// when that ends. The peers of its connections are told by the hub (cm.Machine.Inherit), as the
+// process would have done it; its listeners are gone; its slot is given to others last, with the
+// deck of its queue pair numbers, so that none comes again before all others have, and a peer that
+// still knows one meets nobody.
 //
 // If the hub ends, processes go on: their packets never went through it. Connections cannot be made
 // or ended meanwhile (messages are repeated by their senders). The next hub, which the first
 // process that notices starts, gets all sockets from any of the processes (package internal/hub,
 // the shelf), and from each what it has. What is lost: peers of a process that ends while there is
-// no hub are not told, and find out by their own timeouts.
+// no hub, or before it has called the next one, are not told, and find out by their own timeouts.
 //
 // # Whom it trusts
 //

@@ -42,7 +42,7 @@ const (
 const ProgramVar = hub.ProgramVar
 
 // FolderVar is the environment variable that has the folder of a hub's socket. Without it that is
-// in XDG_RUNTIME_DIR or the system's for temporary files.
+// /run/user/UID/goroce, or where there is no such place /tmp/goroce-UID.
 const FolderVar = hub.FolderVar
 
 // Config is what a hub is like. The zero value is right for most uses.

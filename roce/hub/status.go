@@ -45,7 +45,7 @@ func (h *Hub) tell(c *hub.Conn) error {
 		n := &a.count
 		s.Addresses = append(s.Addresses, AddressStatus{Where: a.where, Addrs: a.addrs,
 			Slots: len(a.slots) - 1, Lanes: a.lanes, In: n.in, Out: n.out, Nobodys: n.nobodys, NoRoom: n.noRoom,
-			Left: n.left, Inherited: n.inherited})
+			Strange: n.strange, Left: n.left, Inherited: n.inherited})
 		for _, p := range a.who.slots {
 			if p != nil {
 				here = append(here, p)

@@ -53,7 +53,9 @@ type machine struct {
 func newMachine(a *agent, open func(*roce.Device) (QP1, error)) (_ *machine, err error) {
 	dev := a.dev
 	m := &machine{a: a, done: make(chan struct{}), wake: make(chan struct{}, 1), ids: make(map[*machineID]bool)}
-	m.hub = hubOf(dev)
+	if open == nil {
+		m.hub = hubOf(dev)
+	}
 	switch {
 	case open != nil:
 		if m.qp1, err = open(dev); err == nil && m.qp1 == nil {

@@ -219,6 +219,9 @@ func (c *Client) hear(conn *Conn) {
 			if report != nil {
 				r = report()
 			}
+			c.mu.Lock()
+			r.Lost = c.lost
+			c.mu.Unlock()
 			conn.Offer(KindReport, r)
 		}
 		h.Close()

@@ -24,7 +24,7 @@ const (
 	KindListen  Kind = 'L' // Listen; Answer
 	KindLeave   Kind = 'X' // the device is closed; not answered
 	KindMAD     Kind = 'M' // from or for queue pair 1; not answered
-	KindKnown   Kind = 'E' // what the process had before: Known, as often as it takes; not answered
+	KindKnown   Kind = 'K' // what the process had before: Known, as often as it takes; not answered
 	KindStatus  Kind = 'S' // nothing; Status, and a KindProcess of each process
 	KindProcess Kind = 'P' // ProcessStatus
 	KindReport  Kind = 'R' // the hub asks, and the process says what runs on it: Report
@@ -41,7 +41,7 @@ type Join struct {
 	Again *Again `json:",omitempty"`
 }
 
-// Again is a process at a hub that is not the one that it has its slot from.
+// Again is what a process has that calls anew: mostly of a hub that is gone.
 type Again struct{ Joined }
 
 // Known is what a process had at a hub that is gone: listeners and connections, and the requests of
@@ -104,6 +104,7 @@ type Report struct {
 	SentBytes, RecvBytes uint64
 	SentPkts, RecvPkts   uint64
 	Foreign              uint64 // packets that came to it and were another's
+	Lost                 uint64 // messages of the connection manager without room
 }
 
 // MaxQueuePairs is how many queue pairs a Report lists.
@@ -137,6 +138,7 @@ type AddressStatus struct {
 	// Messages are those of the connection manager: to processes, from them, to nobody that is here
 	// (which the hub answers), and such as found no room.
 	In, Out, Nobodys, NoRoom uint64
+	Strange                  uint64 // what a process wanted to send and is not its own to say
 	Left                     uint64 // processes that have ended
 	Inherited                uint64 // connections whose peers were told for them
 }
