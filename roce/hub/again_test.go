@@ -70,7 +70,7 @@ func TestTwoNames(t *testing.T) {
 func TestStopped(t *testing.T) {
 	own := alone(t)
 	h := begin(t, Config{Processes: 7})
-	p := start(t, "member "+own+" 0 1")
+	p := start(t, lone(own, firstPort))
 	p.says(t, "begins")
 	t.Cleanup(p.kill)
 	d := &rsocket.Dialer{Options: rsocket.Options{Devices: []*roce.Device{at(t, own, nil)}}}
@@ -110,7 +110,7 @@ func TestPsOfStopped(t *testing.T) {
 	own := alone(t)
 	h := begin(t, Config{Processes: 7})
 	for i := range 3 {
-		p := start(t, fmt.Sprintf("member %s %d 1", own, i))
+		p := start(t, lone(own, firstPort+i))
 		p.says(t, "begins")
 		t.Cleanup(p.kill)
 		p.stop(t)

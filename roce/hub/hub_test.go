@@ -245,7 +245,7 @@ func TestNewHub(t *testing.T) {
 func TestKilled(t *testing.T) {
 	own := alone(t)
 	begin(t, Config{Processes: 7})
-	p := start(t, "member "+own+" 0 1")
+	p := start(t, lone(own, firstPort))
 	p.says(t, "begins")
 	t.Cleanup(p.kill)
 	d := &rsocket.Dialer{Options: rsocket.Options{Devices: []*roce.Device{at(t, own, nil)}}}
@@ -301,7 +301,7 @@ func TestOthers(t *testing.T) {
 	require.NoError(t, err)
 	defer os.RemoveAll(copied)
 	other := exec.Command(filepath.Join(copied, filepath.Base(os.Args[0])))
-	other.Env = append(os.Environ(), partVar+"=member "+own+" 0 1")
+	other.Env = append(os.Environ(), partVar+"="+lone(own, firstPort))
 	nobody.Runs(t, other)
 	said, err := other.CombinedOutput()
 	require.Error(t, err)

@@ -5,7 +5,7 @@ package hub
 // A process at the hub, from when it calls until it has ended, which the kernel tells: a child that
 // it has forked may have its connection still.
 //
-// Stages: the first message; what it says afterwards; what it is told; its end.
+// Stages: how it stands with the hub; the first message; what it says afterwards; what it is told.
 
 import (
 	"context"
@@ -33,17 +33,34 @@ type process struct {
 	slot    int
 	ledger  *hub.Ledger
 
-	away    bool // its call has ended, but it lives; or it has not called yet
-	untold  bool // it has its slot from an earlier hub, and has not said yet what it had there
-	over    chan struct{}
-	reports chan hub.Report // what it says of itself
-	asking  sync.Mutex      // for that
+	standing standing
+	replaced chan struct{}   // closed when the process has called again, and another one stands for it
+	reports  chan hub.Report // what it says of itself
+	asking   sync.Mutex      // for that
 }
 
-// replaced is closed when the process has called again, and another one stands for it. The caller
-// of replace has the address's lock.
-func (p *process) replaced() <-chan struct{} { return p.over }
-func (p *process) replace()                  { close(p.over) }
+// standing is how a process and this hub are with each other:
+//
+//	joins     ────────────────────► present ─► absent     its call has ended, and it lives
+//	an earlier hub's ─► expected
+//	calls again      ─► telling ──► present
+//	                    telling ──► expected              its call has ended too early
+//
+// From each a process may end; and one that calls again is another, which begins as telling.
+type standing int
+
+const (
+	present  standing = iota // it can be told
+	absent                   // it cannot
+	expected                 // it has its slot from an earlier hub, and has not called yet
+	telling                  // it has called, and has not said yet all that it had
+)
+
+// callEnds is what a process becomes whose call has ended.
+var callEnds = [...]standing{present: absent, absent: absent, expected: expected, telling: expected}
+
+// called tells whether there is a call by which it can be told.
+func (s standing) called() bool { return s == present || s == telling }
 
 // serve speaks with whoever has called.
 func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
@@ -81,7 +98,7 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 		return fmt.Errorf("process %d begins with %q", pid, first.Kind)
 	}
 	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Now(), ledger: hub.NewLedger(),
-		over: make(chan struct{}), reports: make(chan hub.Report, 1)}
+		replaced: make(chan struct{}), reports: make(chan hub.Report, 1)}
 	a, err := h.join(p, &join, first.Files)
 	if err != nil {
 		h.log("process %d (%s) cannot have %s: %v", pid, join.Program, join.Where, err)
@@ -100,7 +117,7 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	}
 	// That a call has ended is not that its process has: only then are its peers told. And if the
 	// hub ends, the process goes on.
-	a.away(p)
+	a.callEnds(p)
 	a.wait(ctx, p, dead)
 	return err
 }
@@ -170,6 +187,10 @@ func (p *process) does(h *hub.Heard) error {
 		if path, mad, ok := h.MAD(); ok {
 			a.says(p, path, mad)
 		}
+	case hub.KindFrame:
+		if f, ok := h.Frame(); ok {
+			a.brings(p, &f)
+		}
 	case hub.KindListen:
 		var l hub.Listen
 		if err := h.Get(&l); err != nil {
@@ -216,7 +237,7 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 
 // hears tells the process of a message. The caller has the address's lock.
 func (p *process) hears(from *cm.Path, m *wire.MAD) {
-	if !p.away && p.SayMAD(from, m[:]) {
+	if p.standing.called() && p.SayMAD(from, m[:]) {
 		p.ledger.Received(from, m)
 		p.at.count.in++
 	} else {
