@@ -34,7 +34,7 @@ type process struct {
 	ledger  *hub.Ledger
 
 	standing standing
-	replaced chan struct{}   // closed when the process has called again, and another one stands for it
+	replaced chan struct{}   // closed when the process has called again: another one stands for it
 	reports  chan hub.Report // what it says of itself
 	asking   sync.Mutex      // for that
 }

@@ -106,7 +106,7 @@ func TestStrange(t *testing.T) {
 	} {
 		c.Foreign(&f)
 	}
-	for _, qpn := range []uint32{1 << wire.OwnerShift, 7 << wire.OwnerShift} { // its own, and nobody's
+	for _, qpn := range []uint32{1 << wire.OwnerShift, 7 << wire.OwnerShift} { // its own; nobody's
 		f := wire.Frame{Head: make([]byte, wire.Head4Len), Body: make([]byte, wire.MinBody)}
 		(*wire.BTH)(f.Body).Put(wire.RCAcknowledge, 0, 0, wire.DefaultPKey, qpn, 0)
 		c.Foreign(&f)

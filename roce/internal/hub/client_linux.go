@@ -126,7 +126,8 @@ func Has(ctx context.Context, where string, port int) bool {
 	var s Status
 	rows, err := udp.Addresses(where)
 	return err == nil && h.Get(&s) == nil && slices.ContainsFunc(s.Addresses, func(a AddressStatus) bool {
-		return a.Port == port && slices.ContainsFunc(rows, func(r netip.Addr) bool { return slices.Contains(a.Addrs, r) })
+		shared := func(r netip.Addr) bool { return slices.Contains(a.Addrs, r) }
+		return a.Port == port && slices.ContainsFunc(rows, shared)
 	})
 }
 

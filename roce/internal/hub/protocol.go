@@ -141,7 +141,7 @@ type AddressStatus struct {
 	// Messages are those of the connection manager: to processes, from them, to nobody that is here
 	// (which the hub answers), and such as found no room.
 	In, Out, Nobodys, NoRoom uint64
-	Frames, FramesLost       uint64 // packets that were brought to their processes, and such as were not
+	Frames, FramesLost       uint64 // packets brought to their processes, or not
 	Strange                  uint64 // what a process wanted to send and is not its own to say
 	Left                     uint64 // processes that have ended
 	Inherited                uint64 // connections whose peers were told for them

@@ -135,9 +135,9 @@ func (l *lane) showForeign(f *wire.Frame) {
 	}
 }
 
-// HandOver takes in a copy of a frame that came to another device of the address, which was shown it
-// as foreign (Config.Foreign). False: there is no room, or no queue pair of this device is meant.
-// Any goroutine may call it, until Close.
+// HandOver takes in a copy of a frame that came to another device of the address, and was foreign
+// there (Config.Foreign). False: there is no room, or no queue pair of this device is meant. Any
+// goroutine may call it, until Close.
 func (d *Device) HandOver(f *wire.Frame) bool {
 	to := laneOf(f, laneForeign, len(d.lanes), d.lanes[0].owner)
 	if to < 0 || d.lanes[to].mail == nil || !d.lanes[to].mail.put(f) {

@@ -20,7 +20,7 @@ import (
 	"github.com/goroce/goroce/roce/hub"
 )
 
-// metric is one of a thing of which a hub has several: its name, what it counts, and how to read it.
+// metric is one of a thing of which a hub has several: what it counts, and how to read it.
 type metric[T any] struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -36,18 +36,18 @@ const (
 var ofAddress = []metric[hub.AddressStatus]{
 	{"goroce_address_slots", "How many processes the address has room for.", gauge,
 		func(a *hub.AddressStatus) float64 { return float64(a.Slots) }},
-	{"goroce_address_cm_to_processes_total", "Messages of the connection manager that the hub gave to processes.", counter,
-		func(a *hub.AddressStatus) float64 { return float64(a.In) }},
-	{"goroce_address_cm_from_processes_total", "Messages of the connection manager that processes sent.", counter,
-		func(a *hub.AddressStatus) float64 { return float64(a.Out) }},
-	{"goroce_address_cm_nobodys_total", "Messages of the connection manager that were for no process, and the hub answered.",
+	{"goroce_address_cm_to_processes_total", "Messages of the connection manager that the hub gave to processes.",
+		counter, func(a *hub.AddressStatus) float64 { return float64(a.In) }},
+	{"goroce_address_cm_from_processes_total", "Messages of the connection manager that processes sent.",
+		counter, func(a *hub.AddressStatus) float64 { return float64(a.Out) }},
+	{"goroce_address_cm_nobodys_total", "Messages of the connection manager for no process, which the hub answered.",
 		counter, func(a *hub.AddressStatus) float64 { return float64(a.Nobodys) }},
-	{"goroce_address_cm_lost_total", "Messages of the connection manager that found no room; their senders repeat them.",
+	{"goroce_address_cm_lost_total", "Messages of the connection manager without room; their senders repeat them.",
 		counter, func(a *hub.AddressStatus) float64 { return float64(a.NoRoom) }},
-	{"goroce_address_strays_total", "Packets that came to another process than their own, and were brought to it.", counter,
-		func(a *hub.AddressStatus) float64 { return float64(a.Frames) }},
-	{"goroce_address_strays_lost_total", "Packets that came to another process than their own, and were lost.", counter,
-		func(a *hub.AddressStatus) float64 { return float64(a.FramesLost) }},
+	{"goroce_address_strays_total", "Packets that came to another process than their own, and were brought to it.",
+		counter, func(a *hub.AddressStatus) float64 { return float64(a.Frames) }},
+	{"goroce_address_strays_lost_total", "Packets that came to another process than their own, and were lost.",
+		counter, func(a *hub.AddressStatus) float64 { return float64(a.FramesLost) }},
 	{"goroce_address_strange_total", "What processes wanted to send that is not their own to say.", counter,
 		func(a *hub.AddressStatus) float64 { return float64(a.Strange) }},
 	{"goroce_address_left_total", "Processes that have ended or closed their device.", counter,
@@ -92,14 +92,15 @@ const askTime = 5 * time.Second
 
 // Collector is what a registry of Prometheus takes.
 func Collector(ask Ask) prometheus.Collector {
+	desc := prometheus.NewDesc
 	c := &collector{ask: ask,
-		up:    prometheus.NewDesc("goroce_hub_up", "1: there is a hub of this user in this network namespace.", nil, nil),
-		procs: prometheus.NewDesc("goroce_address_processes", "Processes that share the address.", []string{"address"}, nil)}
+		up:    desc("goroce_hub_up", "1: there is a hub of this user in this network namespace.", nil, nil),
+		procs: desc("goroce_address_processes", "Processes that share the address.", []string{"address"}, nil)}
 	for _, m := range ofAddress {
-		c.address = append(c.address, prometheus.NewDesc(m.name, m.help, []string{"address"}, nil))
+		c.address = append(c.address, desc(m.name, m.help, []string{"address"}, nil))
 	}
 	for _, m := range ofProcess {
-		c.process = append(c.process, prometheus.NewDesc(m.name, m.help, []string{"address", "slot", "pid", "program"}, nil))
+		c.process = append(c.process, desc(m.name, m.help, []string{"address", "slot", "pid", "program"}, nil))
 	}
 	return c
 }
