@@ -190,9 +190,9 @@ func (a *address) expect(pid, slot int) {
 	})
 }
 
-// wait waits for the end of a process that is away, or of its being away; or it has closed its
-// device, and could not say so: then its slot has no owner, and not only because it is about to
-// open it.
+// wait waits for the end of a process that is away, or of its being away; or it does not use its slot
+// any more, and not only because it is about to open it: it has closed its device, and could not say
+// so, or has become another program.
 func (a *address) wait(ctx context.Context, p *process, dead <-chan struct{}) {
 	tick := time.NewTicker(closeTime)
 	defer tick.Stop()
@@ -205,7 +205,7 @@ func (a *address) wait(ctx context.Context, p *process, dead <-chan struct{}) {
 		case <-ctx.Done(): // the hub ends, and the process goes on
 			return
 		case <-tick.C:
-			if none++; a.slots[p.slot].Owner() != 0 {
+			if none++; p.uses(&a.slots[p.slot]) {
 				none = 0
 			}
 		}

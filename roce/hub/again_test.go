@@ -148,6 +148,24 @@ func TestNobodys(t *testing.T) {
 	}
 }
 
+// TestAnotherProgram: a process becomes another program, which knows nothing of the device: its slot
+// is given back.
+func TestAnotherProgram(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 1})
+	p := start(t, "another hub:"+own)
+	p.says(t, "begins")
+	t.Cleanup(p.kill)
+	for {
+		d, err := roce.Open("hub:"+own, nil)
+		if err == nil {
+			require.NoError(t, d.Close())
+			return
+		}
+		require.ErrorContains(t, err, "1 of "+own)
+	}
+}
+
 // TestStartIsTaken: a process that stands still while it is to start a hub keeps nobody from
 // closing a device.
 func TestStartIsTaken(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce/internal/hub"
+	"github.com/goroce/goroce/transport/udp"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -61,6 +63,28 @@ var callEnds = [...]standing{present: absent, absent: absent, expected: expected
 
 // called tells whether there is a call by which it can be told.
 func (s standing) called() bool { return s == present || s == telling }
+
+// uses tells whether somebody has a slot open: the process, unless it has become another program
+// (execve), with which its sockets have gone.
+func (p *process) uses(s *udp.Slot) bool {
+	switch s.Owner() {
+	case 0:
+		return false
+	case p.pid:
+	default:
+		return true
+	}
+	var own unix.Stat_t
+	folder := fmt.Sprintf("/proc/%d/fd", p.pid)
+	all, err := os.ReadDir(folder)
+	if err != nil || unix.Fstat(s.FDs[0][0], &own) != nil {
+		return true // it does not let others look
+	}
+	return slices.ContainsFunc(all, func(e os.DirEntry) bool {
+		to, _ := os.Readlink(filepath.Join(folder, e.Name()))
+		return to == fmt.Sprintf("socket:[%d]", own.Ino)
+	})
+}
 
 // serve speaks with whoever has called.
 func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {

@@ -56,6 +56,11 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "hub":
 		err = beHub()
+	case "another": // and then it becomes another program, which sleeps
+		if _, err = roce.Open(rest, nil); err == nil {
+			fmt.Println("begins")
+			err = syscall.Exec("/bin/sleep", []string{"sleep", "1000"}, nil)
+		}
 	case "member":
 		var m member
 		if err = json.Unmarshal([]byte(rest), &m); err == nil {
