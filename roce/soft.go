@@ -282,9 +282,7 @@ func atHub(name string, cfg *Config) (where string, start, ok bool) {
 	if where, ok = strings.CutPrefix(name, "auto:"); !ok {
 		return "", false, false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), hub.LookTime)
-	defer cancel()
-	return where, false, hub.Has(ctx, where, cmp.Or(cfg.Transport.UDPPort, wire.UDPPort))
+	return where, false, hub.Has(context.Background(), where, cmp.Or(cfg.Transport.UDPPort, wire.UDPPort))
 }
 
 // openHub opens one. The error is an *transport.OpenError.

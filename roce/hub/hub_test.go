@@ -26,6 +26,7 @@ import (
 	"github.com/goroce/goroce/roce/internal/hub"
 	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/roce/rsocket"
+	"github.com/goroce/goroce/wire"
 )
 
 // house is a hub that serves, until end.
@@ -142,6 +143,32 @@ func TestShare(t *testing.T) {
 // ownPort is a UDP port of the test's, where it has no address of its own: other tests have the
 // loopback's.
 var ownPort = 20_000 + os.Getpid()%10_000
+
+// TestUnnamed: who names no device, or has it chosen, joins the processes that share the address.
+func TestUnnamed(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 7})
+	require.False(t, Has(t.Context(), own, wire.UDPPort))
+	at(t, own, nil)
+	require.True(t, Has(t.Context(), own, wire.UDPPort))
+	require.False(t, Has(t.Context(), own, wire.UDPPort+1))
+	chosen, err := roce.Open("auto:"+own, nil)
+	require.NoError(t, err)
+	require.Contains(t, chosen.PortInfo().Why, "share")
+	require.NoError(t, chosen.Close())
+	l, err := rsocket.Listen(t.Context(), own+":7400", nil)
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+		}
+	}()
+	c, err := rsocket.Dial(t.Context(), own+":7400")
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.Len(t, here(t, 2).Addresses, 1)
+}
 
 // TestRefused: what cannot be says why.
 func TestRefused(t *testing.T) {

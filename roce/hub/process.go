@@ -253,6 +253,11 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 		a.who.unlisten(p, l.Service)
 	case !a.who.listen(p, l.Service):
 		other := a.who.listeners[l.Service]
+		if a.slots[other.slot].Owner() == 0 { // it has ended just now, and wait has not been told
+			a.who.forget(other)
+			a.who.listen(p, l.Service)
+			return hub.Answer{To: l.Number}
+		}
 		return hub.Answer{To: l.Number, Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s",
 			other.pid, other.program, l.ID, a.where)}
 	}

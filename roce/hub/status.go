@@ -76,6 +76,10 @@ func (h *Hub) tell(c *hub.Conn) error {
 	return nil
 }
 
+// Has tells whether the hub of this user and network namespace, which it does not start, shares an
+// address, or one of those of an interface, with this UDP port.
+func Has(ctx context.Context, where string, port int) bool { return hub.Has(ctx, where, port) }
+
 // Ask asks the hub of this user and network namespace what it knows. The error says that there is
 // none, which it does not start.
 func Ask(ctx context.Context) (s Status, all []ProcessStatus, err error) {

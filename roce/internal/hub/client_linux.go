@@ -38,8 +38,8 @@ const (
 	unlistenTime = time.Second
 	// soonest and latest are how long to wait until a hub that is gone is called again.
 	soonest, latest = 20 * time.Millisecond, time.Second
-	// LookTime is how long a hub may take to say which addresses it has.
-	LookTime = time.Second
+	// lookTime is how long a hub may take to say which addresses it has.
+	lookTime = time.Second
 	// maxCome is how many messages wait for the application. What comes on top is lost, and
 	// repeated by its sender.
 	maxCome = 4096
@@ -111,6 +111,8 @@ func Open(ctx context.Context, where string, lanes, port int, start bool) (*Clie
 // Has tells whether a hub of this user, which it does not start, has an address, or one of an
 // interface.
 func Has(ctx context.Context, where string, port int) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	conn, err := Dial(ctx, false)
 	if err != nil {
 		return false

@@ -19,9 +19,6 @@ func Open(context.Context, string, int, int, bool) (*Client, error) {
 	return nil, errors.New("several processes with one address need Linux")
 }
 
-// LookTime is that of hubs.
-const LookTime = 0
-
 // Has says no.
 func Has(context.Context, string, int) bool { return false }
 
