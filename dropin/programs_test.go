@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -67,9 +68,12 @@ const limit = 2 * time.Minute
 func with(t *testing.T, device, line string) *exec.Cmd {
 	t.Helper()
 	hub := "none"
-	if os.Getenv("GOROCE_PROGRAMS") == "shared" {
+	if onOneAddress {
 		hub = command(t) // it may take longer than the program has
 		device, line = oneAddress.Replace(device), oneAddress.Replace(line)
+		if command, _, _ := strings.Cut(line, " "); filepath.Base(command) == "roce" {
+			line += " --dev " + device
+		}
 	}
 	args := strings.Fields(line)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -79,6 +83,9 @@ func with(t *testing.T, device, line string) *exec.Cmd {
 	nobody.Runs(t, c)
 	return c
 }
+
+// onOneAddress says that both ends of programs share an address.
+var onOneAddress = os.Getenv("GOROCE_PROGRAMS") == "shared"
 
 // oneAddress is what a pair of devices on two addresses becomes that share one.
 var oneAddress = strings.NewReplacer("udp:127.0.0.1,udp:127.0.0.2", "hub:127.0.0.1", "udp:127.0.0.1", "hub:127.0.0.1",
