@@ -1,7 +1,7 @@
 package hub
 
-// Packets that come to another process than their own, as a process has them: the hub takes those of
-// others, and brings its own.
+// Packets that come to another process than their own, as a process has them: the hub takes those
+// of others, and brings its own.
 
 import "github.com/goroce/goroce/wire"
 
