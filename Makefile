@@ -11,7 +11,8 @@
 # make bench     ours against its rivals in half an hour; writes bench/RESULTS.md
 # make bench FULL=1       everything, in an hour or two: more ports, references, guests, loss, many connections
 # make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
-# make dist      what a release consists of, in dist/: binaries, manual pages, completions, SBOMs, SHA256SUMS
+# make tarball   for this processor one file with command, libraries and documents, and a .deb, in dist/
+# make dist      what a release consists of, in dist/: binaries, tarballs, manual pages, completions, SBOMs, SHA256SUMS
 # make dist-twice    the same from two clones, and from an empty cache: are the sums equal?
 # make pgo       a new profile to build the command by, after changes to hot paths
 
@@ -83,7 +84,7 @@ TEST := $(SKIPS) $(FLAGS)
 # Systems that a release has binaries for.
 RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
-.PHONY: dropin roce-dropin dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: dropin roce-dropin tarball dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -269,18 +270,32 @@ pgo: packages
 # A release. Nothing in it depends on the time, the folder or the machine: binaries are static and
 # without paths, pages have the commit's date, and SBOMs (CycloneDX) no serial number.
 TOOL := $(GO) tool -modfile=internal/ci/tools/go.mod
-dist: export CGO_ENABLED := 0
-dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+BUILD := $(GO) build -buildvcs=true -trimpath
+tarball dist: export CGO_ENABLED := 0
+tarball dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+tarball dist: export GO := $(GO)
+
+# Processors that Linux has tarballs for, if their compilers are there; with REQUIRE=1 they must be.
+PACKED = $(shell $(GO) env GOARCH)
+tarball:
+	@mkdir -p dist/man dist/completions
+	@$(BUILD) -tags man -pgo=off -o dist/made ./cmd/roce && dist/made man dist/man && \
+	for shell in bash zsh fish powershell; do dist/made completion $$shell >dist/completions/roce.$$shell || exit 1; done; rm dist/made
+	@for arch in $(PACKED); do \
+		GOOS=linux GOARCH=$$arch $(BUILD) -ldflags='-s -w -buildid=' -o dist/roce-linux-$$arch ./cmd/roce && \
+		MAKE="$(MAKE)" REQUIRE=$(REQUIRE) adopt/pack $$arch || exit 1; \
+	done
+
+dist: PACKED = $(patsubst linux/%,%,$(filter linux/%,$(RELEASED)))
 dist:
-	@rm -rf dist && mkdir -p dist/man dist/completions
+	@rm -rf dist
+	@$(MAKE) --no-print-directory tarball PACKED="$(PACKED)"
 	@for s in $(RELEASED); do \
 		name=roce-$$(echo $$s | tr / -); bin=dist/$$name; case $$s in windows/*) bin=$$bin.exe;; esac; \
 		echo "$$bin"; \
-		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build -buildvcs=true -trimpath -ldflags='-s -w -buildid=' -o $$bin ./cmd/roce || exit 1; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(BUILD) -ldflags='-s -w -buildid=' -o $$bin ./cmd/roce || exit 1; \
 		$(TOOL) cyclonedx-gomod bin -json -noserial -notimestamp -output $$bin.cdx.json $$bin || exit 1; \
 	done
-	@$(GO) build -tags man -buildvcs=true -trimpath -pgo=off -o dist/made ./cmd/roce && dist/made man dist/man && \
-	for shell in bash zsh fish powershell; do dist/made completion $$shell >dist/completions/roce.$$shell || exit 1; done; rm dist/made
 	@cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS && ls -l
 
 # Two clones in folders of different names, the second with a cache of its own.
