@@ -14,6 +14,7 @@
 # make tarball   for this processor one file with command, libraries and documents, and a .deb, in dist/
 # make dist      what a release consists of, in dist/: binaries, tarballs, manual pages, completions, SBOMs, SHA256SUMS
 # make dist-twice    the same from two clones, and from an empty cache: are the sums equal?
+# make images    OCI images of the tarballs, in dist/: the command alone; libraries and perftest on Debian (docs/adopt.md)
 # make pgo       a new profile to build the command by, after changes to hot paths
 
 GO ?= go
@@ -84,7 +85,7 @@ TEST := $(SKIPS) $(FLAGS)
 # Systems that a release has binaries for.
 RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
-.PHONY: dropin roce-dropin tarball dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: dropin roce-dropin tarball dist dist-twice images test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -297,6 +298,28 @@ dist:
 		$(TOOL) cyclonedx-gomod bin -json -noserial -notimestamp -output $$bin.cdx.json $$bin || exit 1; \
 	done
 	@cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS && ls -l
+
+# Images need neither a daemon nor root. That on Debian has what Debian has on that day, or in MIRROR,
+# as mmdebstrap takes one; it is for this processor. Nothing of the packages' documents is in it.
+DEBIAN := bookworm
+WITH := perftest,ibverbs-utils,rdmacm-utils
+MIRROR ?=
+IMAGE := $(GO) run -C internal/ci/image .
+# A layout as one file, as podman load and skopeo take it.
+ARCHIVE = tar --sort=name --mtime=@$$SOURCE_DATE_EPOCH --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX -C dist/layout -cf
+images: export CGO_ENABLED := 0
+images: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+images:
+	@rm -rf dist/layout && $(IMAGE) -name roce -o $(CURDIR)/dist/layout $(wildcard $(CURDIR)/dist/roce-linux-*.tar.gz) && \
+	$(ARCHIVE) dist/roce-image.tar . && rm -rf dist/layout && echo dist/roce-image.tar
+	@if ! command -v mmdebstrap >/dev/null; then \
+		echo "no dist/roce-debian-image.tar: mmdebstrap is missing (Debian package mmdebstrap)"; [ -z "$(REQUIRE)" ]; \
+	else \
+		mmdebstrap --quiet --variant=minbase --include=$(WITH) --dpkgopt='path-exclude=/usr/share/doc/*' \
+			--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' $(DEBIAN) dist/root.tar $(MIRROR) && \
+		$(IMAGE) -name roce-debian -base $(CURDIR)/dist/root.tar -o $(CURDIR)/dist/layout $(CURDIR)/dist/roce-linux-$$($(GO) env GOARCH).tar.gz && \
+		$(ARCHIVE) dist/roce-debian-image.tar . && rm -rf dist/layout dist/root.tar && echo dist/roce-debian-image.tar; \
+	fi
 
 # Two clones in folders of different names, the second with a cache of its own.
 dist-twice:
