@@ -15,6 +15,7 @@
 # make dist      what a release consists of, in dist/: binaries, tarballs, manual pages, completions, SBOMs, SHA256SUMS
 # make dist-twice    the same from two clones, and from an empty cache: are the sums equal?
 # make images    OCI images of the tarballs, in dist/: the command alone; libraries and perftest on Debian (docs/adopt.md)
+# make lint      what CI systems and clusters read, by their own rules: workflows, scripts, manifests, the CDI file
 # make pgo       a new profile to build the command by, after changes to hot paths
 
 GO ?= go
@@ -85,7 +86,7 @@ TEST := $(SKIPS) $(FLAGS)
 # Systems that a release has binaries for.
 RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
-.PHONY: dropin roce-dropin tarball dist dist-twice images test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: dropin roce-dropin tarball dist dist-twice images lint test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -320,6 +321,13 @@ images:
 		$(IMAGE) -name roce-debian -base $(CURDIR)/dist/root.tar -o $(CURDIR)/dist/layout $(CURDIR)/dist/roce-linux-$$($(GO) env GOARCH).tar.gz && \
 		$(ARCHIVE) dist/roce-debian-image.tar . && rm -rf dist/layout dist/root.tar && echo dist/roce-debian-image.tar; \
 	fi
+
+# The package is looked at if it is there.
+lint:
+	$(TOOL) actionlint
+	shellcheck adopt/pack setup-roce/*.sh
+	$(GO) run -C internal/ci/manifests . $(wildcard $(CURDIR)/adopt/kubernetes/*)
+	@for p in $(wildcard dist/*.deb); do echo lintian $$p; lintian --allow-root --fail-on error,warning $$p || exit 1; done
 
 # Two clones in folders of different names, the second with a cache of its own.
 dist-twice:

@@ -15,8 +15,11 @@ for file in "${captures[@]}"; do
 		echo "::group::$(basename "$file")"
 		cat "$file.txt"
 		echo "::endgroup::"
-		# GitHub takes a megabyte of all steps.
-		printf '#### %s\n\n```text\n%s\n```\n\n' "$(basename "$file")" "$(head -c 16384 "$file.txt")" >>"$GITHUB_STEP_SUMMARY"
+		{ # of which GitHub takes a megabyte
+			echo "#### $(basename "$file")"
+			head -c 16384 "$file.txt" | sed 's/^/    /'
+			echo
+		} >>"$GITHUB_STEP_SUMMARY"
 	else # such as one without a packet
 		cat "$file.txt"
 		rm "$file.txt"
