@@ -1,10 +1,11 @@
 package dropin
 
-// The action setup-roce: its scripts as a runner runs them, step by step, by an ordinary user. What
-// GitHub does itself, such as fetching a release and keeping an artifact, nobody plays.
+// Who adopts it has a tarball, and is an ordinary user: the action setup-roce, its scripts as a
+// runner runs them, step by step; and containers. What GitHub does itself, such as fetching a
+// release and keeping an artifact, nobody plays.
 //
 // Stages: a tarball; the steps of a job, each with what those before have left in the runner's
-// files; a job of which a step fails, and its verdict.
+// files; a job of which a step fails, and its verdict; two containers.
 
 import (
 	"context"
@@ -117,4 +118,33 @@ func TestAction(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, files, 4, "two programs, twice")
 	}
+}
+
+// TestContainers: two containers of an ordinary user, who has nothing but the tarball, and a wire
+// between them. The user is root in there, and the files' owner.
+func TestContainers(t *testing.T) {
+	needs(t, "ib_write_bw")
+	needs(t, "unshare")
+	folder := nobody.Folder(t)
+	as := func(line string) *exec.Cmd {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		t.Cleanup(cancel)
+		c := exec.CommandContext(ctx, "sh", "-c", line)
+		c.Env = append(os.Environ(), "GOROCE_HUB_FOLDER="+folder+"/hub")
+		nobody.Runs(t, c)
+		c.Dir = folder
+		return c
+	}
+	if out, err := as("unshare -rnm true").CombinedOutput(); err != nil {
+		t.Skipf("an ordinary user may not make namespaces here: %s", out)
+	}
+	script, err := nobody.Copies("testdata/containers.sh")
+	t.Cleanup(func() { os.RemoveAll(script) })
+	require.NoError(t, err)
+	out, err := as("tar -xf " + packed(t) + " && unshare -rnm " + script +
+		"/containers.sh $PWD/roce-linux/bin/roce ib_write_bw -n 500 -F").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Regexp(t, `roce0 is (hub|udp):eth0 \(10\.77\.0\.1`, string(out))
+	require.Regexp(t, `GID: .*10:77:00:02\n remote .*\n GID: .*10:77:00:01`, string(out))
+	require.Equal(t, 2, strings.Count(string(out), " 500 "), "%s", out)
 }
