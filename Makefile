@@ -325,7 +325,7 @@ images:
 # The package is looked at if it is there.
 lint:
 	$(TOOL) actionlint
-	shellcheck adopt/pack setup-roce/*.sh
+	shellcheck adopt/pack adopt/*.sh setup-roce/*.sh
 	$(GO) run -C internal/ci/manifests . $(wildcard $(CURDIR)/adopt/kubernetes/*)
 	@for p in $(wildcard dist/*.deb); do echo lintian $$p; lintian --allow-root --fail-on error,warning $$p || exit 1; done
 

@@ -138,7 +138,7 @@ func TestContainers(t *testing.T) {
 	if out, err := as("unshare -rnm true").CombinedOutput(); err != nil {
 		t.Skipf("an ordinary user may not make namespaces here: %s", out)
 	}
-	script, err := nobody.Copies("testdata/containers.sh")
+	script, err := nobody.Copies("../adopt/containers.sh")
 	t.Cleanup(func() { os.RemoveAll(script) })
 	require.NoError(t, err)
 	out, err := as("tar -xf " + packed(t) + " && unshare -rnm " + script +
