@@ -163,7 +163,7 @@ func layer(from string, all bool) (v1.Layer, time.Time, error) {
 	if err := w.Close(); err != nil {
 		return nil, made, err
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil },
-		tarball.WithMediaType(types.OCILayer))
+	opens := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }
+	l, err := tarball.LayerFromOpener(opens, tarball.WithMediaType(types.OCILayer))
 	return l, made, err
 }

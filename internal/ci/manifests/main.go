@@ -1,5 +1,8 @@
-// Command manifests holds files for Kubernetes against the rules of those who read them: manifests
-// FILE... Manifests (YAML) have no field that the API does not have, and CDI files (JSON) are as the
+// Command manifests holds files for Kubernetes against the rules of those who read them:
+//
+//	manifests FILE...
+//
+// Manifests (YAML) have no field that the API does not have, and CDI files (JSON) are as the
 // runtimes' own reader wants them. It is a module of its own, so that nobody who uses goroce
 // downloads the API.
 //
