@@ -99,7 +99,8 @@ func TestAction(t *testing.T) {
 	require.Regexp(t, `roce0\s+\S+\n\s+roce1\s+\S+\n$`, j.does("ibv_devices"))
 
 	const line = "exec ibv_rc_pingpong -g 0 -d "
-	require.Contains(t, play(t, j.step(line+"roce0"), j.step(line+"roce1 "+one)), "1000 iters in")
+	const long = " -s 65536 -n 400 " // fills three files
+	require.Contains(t, play(t, j.step(line+"roce0"+long), j.step(line+"roce1"+long+one)), "400 iters in")
 	server, failed := j.step(line+"roce0"), j.step(line+"roce1 "+one, "GOROCE_FAULTS=tx.SEND:500-:drop")
 	require.NoError(t, server.Start())
 	for look := time.NewTicker(time.Millisecond); !listens(port); <-look.C {
@@ -116,7 +117,7 @@ func TestAction(t *testing.T) {
 	for _, kind := range []string{"pcapng", "pcapng.txt"} {
 		files, err := filepath.Glob(j.temp + "/roce-pcap/ibv_rc_pingpong-*-hub-127.85.*." + kind)
 		require.NoError(t, err)
-		require.Len(t, files, 4, "two programs, twice")
+		require.Len(t, files, 6, "of the first two programs the two newest, of the others the only one")
 	}
 }
 
