@@ -272,6 +272,7 @@ pgo: packages
 # A release. Nothing in it depends on the time, the folder or the machine: binaries are static and
 # without paths, pages have the commit's date, and SBOMs (CycloneDX) no serial number.
 TOOL := $(GO) tool -modfile=internal/ci/tools/go.mod
+SBOM := $(TOOL) cyclonedx-gomod bin -json -noserial -notimestamp
 BUILD := $(GO) build -buildvcs=true -trimpath
 tarball dist: export CGO_ENABLED := 0
 tarball dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
@@ -296,7 +297,9 @@ dist:
 		name=roce-$$(echo $$s | tr / -); bin=dist/$$name; case $$s in windows/*) bin=$$bin.exe;; esac; \
 		echo "$$bin"; \
 		GOOS=$${s%/*} GOARCH=$${s#*/} $(BUILD) -ldflags='-s -w -buildid=' -o $$bin ./cmd/roce || exit 1; \
-		$(TOOL) cyclonedx-gomod bin -json -noserial -notimestamp -output $$bin.cdx.json $$bin || exit 1; \
+		$(SBOM) -output $$bin.cdx.json $$bin || exit 1; \
+		[ ! -e $$bin.tar.gz ] || { tar -xzOf $$bin.tar.gz $$name/lib/goroce/libgoroce-engine.so >dist/engine && \
+			$(SBOM) -output $$bin-engine.cdx.json dist/engine && rm dist/engine; } || exit 1; \
 	done
 	@cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS && ls -l
 
