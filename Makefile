@@ -222,6 +222,7 @@ programs: packages
 	test -e dropin/build/debian13/usr/bin/ib_write_bw || debootstrap --variant=minbase \
 		--include=perftest,ibverbs-utils,python3-pyverbs,iproute2 trixie dropin/build/debian13
 	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
+	cd dropin && GOROCE_PROGRAMS=shared CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client)|SocketPrograms|Rcopy)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong|Unmodified|Pyverbs|Panic)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk forty times the fuzzing. Without FROM

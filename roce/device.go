@@ -149,7 +149,7 @@ type Device struct {
 //	packet:ADDRESS   AF_PACKET sockets: faster, Linux, needs CAP_NET_RAW
 //	xdp:ADDRESS      AF_XDP sockets: Linux, needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
 //	auto:ADDRESS     xdp if the driver does it without copies, else packet if that works here,
-//	                 else udp: see PortInfo().Why
+//	                 else udp: see PortInfo().Why; hub:ADDRESS if processes share it already
 //	hub:ADDRESS      UDP sockets of an address that other processes of the user share, by way of
 //	                 a hub (package roce/hub), which is started if there is none: Linux
 //	pipe:NAME        a wire inside this process that all devices opened with this name are

@@ -129,8 +129,8 @@ func openProvider(d *Device, cfg *Config) (provider, error) {
 		}
 		return openHW(d, cfg)
 	}
-	if where, ok := hubName(d.name); ok && len(cfg.Ports) == 0 {
-		return openHub(d, where, cfg)
+	if where, start, ok := atHub(d.name, cfg); ok && len(cfg.Ports) == 0 {
+		return openHub(d, where, start, cfg)
 	}
 	s, err := d.openSoft(cfg)
 	if err != nil {

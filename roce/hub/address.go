@@ -59,7 +59,7 @@ type address struct {
 	cm    *cm.Machine // answers what is nobody's, and speaks for processes that have ended
 	who   router
 	free  []int // slots, the one that has been free for longest first
-	count struct{ in, out, nobodys, noRoom, strange, left, inherited uint64 }
+	count struct{ in, out, nobodys, noRoom, frames, framesLost, strange, left, inherited uint64 }
 }
 
 // now is a moment for the machine.
@@ -176,8 +176,8 @@ func (a *address) rest(slot int) error {
 // expect keeps a slot for a process that has it from an earlier hub and has not called yet. The
 // caller has the lock.
 func (a *address) expect(pid, slot int) {
-	p := &process{pid: pid, program: "?", since: time.Now(), ledger: hub.NewLedger(), away: true, untold: true,
-		over: make(chan struct{})}
+	p := &process{pid: pid, program: "?", since: time.Now(), ledger: hub.NewLedger(), standing: expected,
+		replaced: make(chan struct{})}
 	dead, forget, err := watch(pid)
 	if err != nil {
 		return // it has ended just now, or join sees that the slot has an owner
@@ -190,9 +190,9 @@ func (a *address) expect(pid, slot int) {
 	})
 }
 
-// wait waits for the end of a process that is away, or of its being away; or it has closed its
-// device, and could not say so: then its slot has no owner, and not only because it is about to
-// open it.
+// wait waits for the end of a process that is away, or of its being away; or it does not use its slot
+// any more, and not only because it is about to open it: it has closed its device, and could not say
+// so, or has become another program.
 func (a *address) wait(ctx context.Context, p *process, dead <-chan struct{}) {
 	tick := time.NewTicker(closeTime)
 	defer tick.Stop()
@@ -200,12 +200,12 @@ func (a *address) wait(ctx context.Context, p *process, dead <-chan struct{}) {
 		select {
 		case <-dead:
 			none = 2
-		case <-p.replaced():
+		case <-p.replaced:
 			return
 		case <-ctx.Done(): // the hub ends, and the process goes on
 			return
 		case <-tick.C:
-			if none++; a.slots[p.slot].Owner() != 0 {
+			if none++; p.uses(&a.slots[p.slot]) {
 				none = 0
 			}
 		}
@@ -366,6 +366,22 @@ func (a *address) says(p *process, path cm.Path, m *wire.MAD) {
 	}
 }
 
+// brings gives a packet that came to one process to the one that has its queue pair.
+func (a *address) brings(from *process, f *wire.Frame) {
+	qpn := (*wire.BTH)(f.Body).DestQP()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	to := a.who.slots[wire.OwnerOf(qpn, len(a.slots))]
+	switch {
+	case to == from:
+		a.count.strange++
+	case to == nil || !to.standing.called() || !to.SayFrame(f):
+		a.count.framesLost++
+	default:
+		a.count.frames++
+	}
+}
+
 // errFull says that each slot has a process.
 var errFull = errors.New("all slots of the address have their processes")
 
@@ -401,9 +417,9 @@ func (a *address) rejoin(p *process, had *hub.Again) error {
 	default:
 		a.who.forget(other)
 		p.ledger = other.ledger
-		other.replace()
+		close(other.replaced)
 	}
-	p.untold = true
+	p.standing = telling
 	a.put(p, had.Slot)
 	return nil
 }
@@ -423,7 +439,9 @@ func (a *address) learn(p *process, k *hub.Known) {
 	others := func(e cm.Estate) bool { return e.LocalID>>hub.SlotShift != uint32(p.slot) }
 	k.Estates = slices.DeleteFunc(k.Estates, others)
 	p.ledger.Learn(k)
-	p.untold = p.untold && !k.Last
+	if k.Last {
+		p.standing = present
+	}
 }
 
 func (a *address) put(p *process, slot int) {
@@ -431,11 +449,11 @@ func (a *address) put(p *process, slot int) {
 	a.who.slots[slot] = p
 }
 
-// away says that a process lives whose call has ended. It keeps its slot, and calls again.
-func (a *address) away(p *process) {
+// callEnds says that a process lives whose call has ended. It keeps its slot, and calls again.
+func (a *address) callEnds(p *process) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p.away = true
+	p.standing = callEnds[p.standing]
 }
 
 // leave ends a process's part: it has ended, or closed its device.

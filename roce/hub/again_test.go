@@ -70,7 +70,7 @@ func TestTwoNames(t *testing.T) {
 func TestStopped(t *testing.T) {
 	own := alone(t)
 	h := begin(t, Config{Processes: 7})
-	p := start(t, "member "+own+" 0 1")
+	p := start(t, lone(own, firstPort))
 	p.says(t, "begins")
 	t.Cleanup(p.kill)
 	d := &rsocket.Dialer{Options: rsocket.Options{Devices: []*roce.Device{at(t, own, nil)}}}
@@ -110,7 +110,7 @@ func TestPsOfStopped(t *testing.T) {
 	own := alone(t)
 	h := begin(t, Config{Processes: 7})
 	for i := range 3 {
-		p := start(t, fmt.Sprintf("member %s %d 1", own, i))
+		p := start(t, lone(own, firstPort+i))
 		p.says(t, "begins")
 		t.Cleanup(p.kill)
 		p.stop(t)
@@ -138,6 +138,24 @@ func TestNobodys(t *testing.T) {
 	_, err = roce.Open("hub:"+own, nil)
 	require.ErrorContains(t, err, "1 of "+own)
 	require.NoError(t, conn.Close()) // without a word
+	for {
+		d, err := roce.Open("hub:"+own, nil)
+		if err == nil {
+			require.NoError(t, d.Close())
+			return
+		}
+		require.ErrorContains(t, err, "1 of "+own)
+	}
+}
+
+// TestAnotherProgram: a process becomes another program, which knows nothing of the device: its slot
+// is given back.
+func TestAnotherProgram(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 1})
+	p := start(t, "another hub:"+own)
+	p.says(t, "begins")
+	t.Cleanup(p.kill)
 	for {
 		d, err := roce.Open("hub:"+own, nil)
 		if err == nil {

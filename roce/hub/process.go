@@ -5,13 +5,14 @@ package hub
 // A process at the hub, from when it calls until it has ended, which the kernel tells: a child that
 // it has forked may have its connection still.
 //
-// Stages: the first message; what it says afterwards; what it is told; its end.
+// Stages: how it stands with the hub; the first message; what it says afterwards; what it is told.
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce/internal/hub"
+	"github.com/goroce/goroce/transport/udp"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -33,17 +35,56 @@ type process struct {
 	slot    int
 	ledger  *hub.Ledger
 
-	away    bool // its call has ended, but it lives; or it has not called yet
-	untold  bool // it has its slot from an earlier hub, and has not said yet what it had there
-	over    chan struct{}
-	reports chan hub.Report // what it says of itself
-	asking  sync.Mutex      // for that
+	standing standing
+	replaced chan struct{}   // closed when the process has called again: another one stands for it
+	reports  chan hub.Report // what it says of itself
+	asking   sync.Mutex      // for that
 }
 
-// replaced is closed when the process has called again, and another one stands for it. The caller
-// of replace has the address's lock.
-func (p *process) replaced() <-chan struct{} { return p.over }
-func (p *process) replace()                  { close(p.over) }
+// standing is how a process and this hub are with each other:
+//
+//	joins     ────────────────────► present ─► absent     its call has ended, and it lives
+//	an earlier hub's ─► expected
+//	calls again      ─► telling ──► present
+//	                    telling ──► expected              its call has ended too early
+//
+// From each a process may end; and one that calls again is another, which begins as telling.
+type standing int
+
+const (
+	present  standing = iota // it can be told
+	absent                   // it cannot
+	expected                 // it has its slot from an earlier hub, and has not called yet
+	telling                  // it has called, and has not said yet all that it had
+)
+
+// callEnds is what a process becomes whose call has ended.
+var callEnds = [...]standing{present: absent, absent: absent, expected: expected, telling: expected}
+
+// called tells whether there is a call by which it can be told.
+func (s standing) called() bool { return s == present || s == telling }
+
+// uses tells whether somebody has a slot open: the process, unless it has become another program
+// (execve), with which its sockets have gone.
+func (p *process) uses(s *udp.Slot) bool {
+	switch s.Owner() {
+	case 0:
+		return false
+	case p.pid:
+	default:
+		return true
+	}
+	var own unix.Stat_t
+	folder := fmt.Sprintf("/proc/%d/fd", p.pid)
+	all, err := os.ReadDir(folder)
+	if err != nil || unix.Fstat(s.FDs[0][0], &own) != nil {
+		return true // it does not let others look
+	}
+	return slices.ContainsFunc(all, func(e os.DirEntry) bool {
+		to, _ := os.Readlink(filepath.Join(folder, e.Name()))
+		return to == fmt.Sprintf("socket:[%d]", own.Ino)
+	})
+}
 
 // serve speaks with whoever has called.
 func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
@@ -81,7 +122,7 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 		return fmt.Errorf("process %d begins with %q", pid, first.Kind)
 	}
 	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Now(), ledger: hub.NewLedger(),
-		over: make(chan struct{}), reports: make(chan hub.Report, 1)}
+		replaced: make(chan struct{}), reports: make(chan hub.Report, 1)}
 	a, err := h.join(p, &join, first.Files)
 	if err != nil {
 		h.log("process %d (%s) cannot have %s: %v", pid, join.Program, join.Where, err)
@@ -100,7 +141,7 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	}
 	// That a call has ended is not that its process has: only then are its peers told. And if the
 	// hub ends, the process goes on.
-	a.away(p)
+	a.callEnds(p)
 	a.wait(ctx, p, dead)
 	return err
 }
@@ -170,6 +211,10 @@ func (p *process) does(h *hub.Heard) error {
 		if path, mad, ok := h.MAD(); ok {
 			a.says(p, path, mad)
 		}
+	case hub.KindFrame:
+		if f, ok := h.Frame(); ok {
+			a.brings(p, &f)
+		}
 	case hub.KindListen:
 		var l hub.Listen
 		if err := h.Get(&l); err != nil {
@@ -208,6 +253,11 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 		a.who.unlisten(p, l.Service)
 	case !a.who.listen(p, l.Service):
 		other := a.who.listeners[l.Service]
+		if a.slots[other.slot].Owner() == 0 { // it has ended just now, and wait has not been told
+			a.who.forget(other)
+			a.who.listen(p, l.Service)
+			return hub.Answer{To: l.Number}
+		}
 		return hub.Answer{To: l.Number, Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s",
 			other.pid, other.program, l.ID, a.where)}
 	}
@@ -216,7 +266,7 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 
 // hears tells the process of a message. The caller has the address's lock.
 func (p *process) hears(from *cm.Path, m *wire.MAD) {
-	if !p.away && p.SayMAD(from, m[:]) {
+	if p.standing.called() && p.SayMAD(from, m[:]) {
 		p.ledger.Received(from, m)
 		p.at.count.in++
 	} else {

@@ -73,7 +73,9 @@ func (r *router) forget(p *process) {
 // expects tells whether there is a process of an earlier hub that has not said yet what it listens
 // on: one that has called, or if the hub is young, one that has not.
 func (r *router) expects(young bool) bool {
-	return slices.ContainsFunc(r.slots, func(p *process) bool { return p != nil && p.untold && (young || !p.away) })
+	return slices.ContainsFunc(r.slots, func(p *process) bool {
+		return p != nil && (p.standing == telling || young && p.standing == expected)
+	})
 }
 
 // services are what a process listens on.

@@ -43,8 +43,9 @@ func (h *Hub) tell(c *hub.Conn) error {
 	for _, a := range list {
 		a.mu.Lock()
 		n := &a.count
-		s.Addresses = append(s.Addresses, AddressStatus{Where: a.where, Addrs: a.addrs,
+		s.Addresses = append(s.Addresses, AddressStatus{Where: a.where, Port: a.port, Addrs: a.addrs,
 			Slots: len(a.slots) - 1, Lanes: a.lanes, In: n.in, Out: n.out, Nobodys: n.nobodys, NoRoom: n.noRoom,
+			Frames: n.frames, FramesLost: n.framesLost,
 			Strange: n.strange, Left: n.left, Inherited: n.inherited})
 		for _, p := range a.who.slots {
 			if p != nil {
@@ -63,7 +64,7 @@ func (h *Hub) tell(c *hub.Conn) error {
 		a := p.at
 		a.mu.Lock()
 		says := ProcessStatus{Where: a.where, PID: p.pid, Program: p.program, Slot: p.slot, Since: p.since.Unix(),
-			Services: a.who.services(p), Conns: p.ledger.Len(), Away: p.away}
+			Services: a.who.services(p), Conns: p.ledger.Len(), Away: !p.standing.called()}
 		a.mu.Unlock()
 		if says.Services = says.Services[:min(len(says.Services), hub.MaxServices)]; !says.Away {
 			says.Report = p.report(ctx)
@@ -74,6 +75,10 @@ func (h *Hub) tell(c *hub.Conn) error {
 	}
 	return nil
 }
+
+// Has tells whether the hub of this user and network namespace, which it does not start, shares an
+// address, or one of those of an interface, with this UDP port.
+func Has(ctx context.Context, where string, port int) bool { return hub.Has(ctx, where, port) }
 
 // Ask asks the hub of this user and network namespace what it knows. The error says that there is
 // none, which it does not start.

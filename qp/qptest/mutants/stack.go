@@ -96,6 +96,10 @@ var ofStack = []mutant{
 		[]edit{{"qp/modify.go", "path, q.attr.DestQPN, false", "path, 0, false"}}},
 	{"a run of datagrams is for whoever is at an address", []string{"roce/internal/soft TestDatagramRuns"},
 		[]edit{{"qp/requester.go", "		b.Toward(s.remoteQPN)\n", ""}}},
+	{"a packet that came to another process than its own goes no further", []string{"roce/hub TestStrays"}, []edit{
+		{"roce/hub/address.go", "|| !to.SayFrame(f)", "|| true"}}},
+	{"a packet that came to another process than its own wakes nobody", []string{"roce/hub TestStrays"}, []edit{
+		{"roce/internal/soft/stray.go", "	d.lanes[to].carryOut(d.lanes[to].drive.Mail())\n", ""}}},
 	{"nobody is told of packets of another slot", []string{"roce/conformance TestForeign"}, []edit{
 		{"roce/internal/soft/stray.go", "			l.showForeign(f)\n			continue\n", ""}}},
 	{"a request that is made again says what lies now where the application had its data",

@@ -13,6 +13,7 @@ import (
 	"io"
 	"iter"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,8 @@ const (
 	unlistenTime = time.Second
 	// soonest and latest are how long to wait until a hub that is gone is called again.
 	soonest, latest = 20 * time.Millisecond, time.Second
+	// lookTime is how long a hub may take to say which addresses it has.
+	lookTime = time.Second
 	// maxCome is how many messages wait for the application. What comes on top is lost, and
 	// repeated by its sender.
 	maxCome = 4096
@@ -64,6 +67,10 @@ type Client struct {
 	services []Service
 	come     []cm.Message
 	lost     uint64
+
+	handing sync.Mutex // for hand
+	hand    func(f *wire.Frame) bool
+	handed  uint64
 }
 
 // Open joins the hub, which is started if there is none and start says so. where is an address, or
@@ -99,6 +106,31 @@ func Open(ctx context.Context, where string, lanes, port int, start bool) (*Clie
 			return nil, err
 		}
 	}
+}
+
+// Has tells whether a hub of this user, which it does not start, has an address, or one of an
+// interface.
+func Has(ctx context.Context, where string, port int) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	conn, err := Dial(ctx, false)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	h, err := ask(conn, KindStatus, nil)
+	if err != nil {
+		return false
+	}
+	defer h.Close()
+	var s Status
+	rows, err := udp.Addresses(where)
+	return err == nil && h.Get(&s) == nil && slices.ContainsFunc(s.Addresses, func(a AddressStatus) bool {
+		shared := func(r netip.Addr) bool { return slices.Contains(a.Addrs, r) }
+		return a.Port == port && slices.ContainsFunc(rows, shared)
+	})
 }
 
 // first joins a hub as one that has nothing yet.
@@ -173,6 +205,36 @@ func (c *Client) Reports(f func() Report) {
 	c.report = f
 }
 
+// Hands has f take in packets of the device that came to other processes. It is called by another
+// goroutine, not any more when Hands has returned for another f.
+func (c *Client) Hands(f func(f *wire.Frame) bool) {
+	c.handing.Lock()
+	defer c.handing.Unlock()
+	c.hand = f
+}
+
+// takeFrame gives the device such a packet.
+func (c *Client) takeFrame(f *wire.Frame) {
+	c.handing.Lock()
+	defer c.handing.Unlock()
+	if c.hand != nil && c.hand(f) {
+		c.handed++
+	}
+}
+
+// Foreign has the hub bring a packet to the process whose it is. It does not wait: what finds no
+// hub, or no room, is lost, as on any network.
+func (c *Client) Foreign(f *wire.Frame) {
+	if !c.mu.TryLock() { // whoever has it may wait for the hub
+		return
+	}
+	conn := c.conn
+	c.mu.Unlock()
+	if conn != nil {
+		conn.SayFrame(f)
+	}
+}
+
 // run takes in what comes, of one hub after the other.
 func (c *Client) run(conn *Conn) {
 	defer close(c.ended)
@@ -202,6 +264,10 @@ func (c *Client) hear(conn *Conn) {
 			if from, mad, ok := h.MAD(); ok {
 				c.take(from, mad)
 			}
+		case KindFrame:
+			if f, ok := h.Frame(); ok {
+				c.takeFrame(&f)
+			}
 		case KindListen:
 			var a Answer
 			if h.Get(&a) != nil {
@@ -222,6 +288,9 @@ func (c *Client) hear(conn *Conn) {
 			c.mu.Lock()
 			r.Lost = c.lost
 			c.mu.Unlock()
+			c.handing.Lock()
+			r.Handed = c.handed
+			c.handing.Unlock()
 			conn.Offer(KindReport, r)
 		}
 		h.Close()

@@ -24,6 +24,7 @@ const (
 	KindListen  Kind = 'L' // Listen; Answer
 	KindLeave   Kind = 'X' // the device is closed; not answered
 	KindMAD     Kind = 'M' // from or for queue pair 1; not answered
+	KindFrame   Kind = 'G' // a packet that came to another process than its own; not answered
 	KindKnown   Kind = 'K' // what the process had before: Known, as often as it takes; not answered
 	KindStatus  Kind = 'S' // nothing; Status, and a KindProcess of each process
 	KindProcess Kind = 'P' // ProcessStatus
@@ -103,7 +104,8 @@ type Report struct {
 	QueuePairs           []QueuePair // of these the first MaxQueuePairs
 	SentBytes, RecvBytes uint64
 	SentPkts, RecvPkts   uint64
-	Foreign              uint64 // packets that came to it and were another's
+	Foreign              uint64 // packets that came to it and were another's, which the hub gets
+	Handed               uint64 // packets of its own that the hub has brought
 	Lost                 uint64 // messages of the connection manager without room
 }
 
@@ -132,12 +134,14 @@ type Status struct {
 // AddressStatus is what is shared.
 type AddressStatus struct {
 	Where string
+	Port  int // of UDP
 	Addrs []netip.Addr
 	Slots int
 	Lanes int
 	// Messages are those of the connection manager: to processes, from them, to nobody that is here
 	// (which the hub answers), and such as found no room.
 	In, Out, Nobodys, NoRoom uint64
+	Frames, FramesLost       uint64 // packets brought to their processes, or not
 	Strange                  uint64 // what a process wanted to send and is not its own to say
 	Left                     uint64 // processes that have ended
 	Inherited                uint64 // connections whose peers were told for them
