@@ -145,7 +145,7 @@ func TestContainers(t *testing.T) {
 	out, err := as("tar -xf " + packed(t) + " && unshare -rnm " + script +
 		"/containers.sh $PWD/roce-linux/bin/roce ib_write_bw -n 500 -F").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Regexp(t, `roce0 is (hub|udp):eth0 \(10\.77\.0\.1`, string(out))
+	require.Regexp(t, `roce0 is hub:eth0 \(10\.77\.0\.1`, string(out))
 	require.Regexp(t, `GID: .*10:77:00:02\n remote .*\n GID: .*10:77:00:01`, string(out))
 	require.Equal(t, 2, strings.Count(string(out), " 500 "), "%s", out)
 }
