@@ -196,6 +196,14 @@ func Open(name string, cfg *Config) (*Device, error) {
 // Name is the name that the device was opened with.
 func (d *Device) Name() string { return d.name }
 
+// HandOver takes in a copy of a packet that came to another device of the address, which was shown
+// it (Config.Foreign), as if it had come here. False: there is no room, no queue pair of this
+// device is meant, or it is a device of the kernel. Any goroutine may call it, until Close.
+func (d *Device) HandOver(f *wire.Frame) bool {
+	s, ok := d.provider.(interface{ HandOver(f *wire.Frame) bool })
+	return ok && s.HandOver(f)
+}
+
 // create runs f, which makes something on the device, unless the device is closed.
 func (d *Device) create(op string, f func() error) error {
 	d.mu.Lock()

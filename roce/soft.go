@@ -322,14 +322,14 @@ func openHub(d *Device, where string, start bool, cfg *Config) (_ provider, err 
 	}
 	h := &hubDevice{softDevice{s}, c, d}
 	c.Reports(h.report)
-	c.Hands(s.HandOver)
+	c.TakesIn(s.HandOver)
 	hub.Attach(d, c)
 	return h, nil
 }
 
 // close implements provider.
 func (h *hubDevice) close() error {
-	h.client.Hands(nil)
+	h.client.TakesIn(nil)
 	err := h.softDevice.close()
 	hub.Attach(h.device, nil)
 	return errors.Join(err, h.client.Close())

@@ -110,7 +110,7 @@ func (v *view) traffic(p *hub.ProcessStatus, before *view) (sent, received strin
 	}
 	for i := range before.all {
 		b := &before.all[i]
-		if b.Where == p.Where && b.PID == p.PID && b.Slot == p.Slot && b.Report != nil {
+		if b.Where == p.Where && b.Port == p.Port && b.PID == p.PID && b.Slot == p.Slot && b.Report != nil {
 			rate := func(now, then uint64) string {
 				if now < then { // it has opened another device
 					return "-"
@@ -127,11 +127,15 @@ func (v *view) traffic(p *hub.ProcessStatus, before *view) (sent, received strin
 func (v *view) print(w io.Writer, before *view) error {
 	fmt.Fprintf(w, "hub: process %d, %d processes\n", v.PID, len(v.all))
 	for _, a := range v.Addresses {
-		fmt.Fprintf(w, "\n%s: room for %d processes, %s\n", a.Where, a.Slots, lanesOf(a.Lanes))
+		where := a.Where
+		if a.Port != wire.UDPPort {
+			where += fmt.Sprintf(", UDP port %d", a.Port)
+		}
+		fmt.Fprintf(w, "\n%s: room for %d processes, %s\n", where, a.Slots, lanesOf(a.Lanes))
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "  SLOT\tPID\tPROGRAM\tAGE\tQPS\tCONNS\tSENT\tRECEIVED\tLISTENS ON")
 		for _, p := range v.all {
-			if p.Where != a.Where {
+			if p.Where != a.Where || p.Port != a.Port {
 				continue
 			}
 			qps := "?"
@@ -147,7 +151,7 @@ func (v *view) print(w io.Writer, before *view) error {
 			return err
 		}
 		for _, p := range v.all {
-			if p.Where == a.Where && p.Report != nil {
+			if p.Where == a.Where && p.Port == a.Port && p.Report != nil {
 				printQPs(w, &p)
 			}
 		}

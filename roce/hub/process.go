@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -21,11 +20,10 @@ import (
 
 	"github.com/goroce/goroce/cm"
 	"github.com/goroce/goroce/roce/internal/hub"
-	"github.com/goroce/goroce/transport/udp"
 	"github.com/goroce/goroce/wire"
 )
 
-// process is one. Its slot and ledger are under the address's lock.
+// process is one. Its slot, ledger and standing are under the address's lock.
 type process struct {
 	*hub.Conn
 	pid     int
@@ -43,48 +41,30 @@ type process struct {
 
 // standing is how a process and this hub are with each other:
 //
-//	joins     ────────────────────► present ─► absent     its call has ended, and it lives
-//	an earlier hub's ─► expected
-//	calls again      ─► telling ──► present
-//	                    telling ──► expected              its call has ended too early
+//	has its slot of an earlier hub ─► expected ◄───────┐
+//	calls again ────────────────────► telling ─► its call ends
+//	                                     │
+//	                              has told all
+//	                                     ▼
+//	joins ──────────────────────────► present ─► its call ends ─► absent
 //
-// From each a process may end; and one that calls again is another, which begins as telling.
+// One that calls again, expected or absent, is another for the hub, which begins as telling and has
+// what the first one had. From each a process may leave: it ends, has closed its device, or has
+// become another program.
 type standing int
 
 const (
-	present  standing = iota // it can be told
-	absent                   // it cannot
-	expected                 // it has its slot from an earlier hub, and has not called yet
+	expected standing = iota // it has its slot from an earlier hub, and has not called yet
 	telling                  // it has called, and has not said yet all that it had
+	present                  // it can be told
+	absent                   // it cannot
 )
 
-// callEnds is what a process becomes whose call has ended.
-var callEnds = [...]standing{present: absent, absent: absent, expected: expected, telling: expected}
+// afterCall is what a process becomes whose call has ended.
+var afterCall = map[standing]standing{telling: expected, present: absent}
 
 // called tells whether there is a call by which it can be told.
 func (s standing) called() bool { return s == present || s == telling }
-
-// uses tells whether somebody has a slot open: the process, unless it has become another program
-// (execve), with which its sockets have gone.
-func (p *process) uses(s *udp.Slot) bool {
-	switch s.Owner() {
-	case 0:
-		return false
-	case p.pid:
-	default:
-		return true
-	}
-	var own unix.Stat_t
-	folder := fmt.Sprintf("/proc/%d/fd", p.pid)
-	all, err := os.ReadDir(folder)
-	if err != nil || unix.Fstat(s.FDs[0][0], &own) != nil {
-		return true // it does not let others look
-	}
-	return slices.ContainsFunc(all, func(e os.DirEntry) bool {
-		to, _ := os.Readlink(filepath.Join(folder, e.Name()))
-		return to == fmt.Sprintf("socket:[%d]", own.Ino)
-	})
-}
 
 // serve speaks with whoever has called.
 func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
@@ -110,19 +90,25 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	}
 	defer first.Close()
 	c.SetReadDeadline(time.Time{})
-	var join hub.Join
 	switch first.Kind {
+	case hub.KindShared:
+		return c.Say(hub.KindShared, h.status())
 	case hub.KindStatus:
 		return h.tell(c)
 	case hub.KindJoin:
-		if err := first.Get(&join); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("process %d begins with %q", pid, first.Kind)
+		return h.admit(ctx, c, pid, dead, &first)
 	}
-	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Now(), ledger: hub.NewLedger(),
-		replaced: make(chan struct{}), reports: make(chan hub.Report, 1)}
+	return fmt.Errorf("process %d begins with %q", pid, first.Kind)
+}
+
+// admit has a process share an address, until its part of that ends.
+func (h *Hub) admit(ctx context.Context, c *hub.Conn, pid int, dead <-chan struct{}, first *hub.Heard) error {
+	var join hub.Join
+	if err := first.Get(&join); err != nil {
+		return err
+	}
+	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Unix(join.Since, 0),
+		standing: present, ledger: hub.NewLedger(), replaced: make(chan struct{}), reports: make(chan hub.Report, 1)}
 	a, err := h.join(p, &join, first.Files)
 	if err != nil {
 		h.log("process %d (%s) cannot have %s: %v", pid, join.Program, join.Where, err)
@@ -142,6 +128,7 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	// That a call has ended is not that its process has: only then are its peers told. And if the
 	// hub ends, the process goes on.
 	a.callEnds(p)
+	c.Close() // a process whose word was not understood calls again
 	a.wait(ctx, p, dead)
 	return err
 }
@@ -213,7 +200,9 @@ func (p *process) does(h *hub.Heard) error {
 		}
 	case hub.KindFrame:
 		if f, ok := h.Frame(); ok {
+			a.mu.Lock()
 			a.brings(p, &f)
+			a.mu.Unlock()
 		}
 	case hub.KindListen:
 		var l hub.Listen

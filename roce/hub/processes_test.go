@@ -23,6 +23,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -48,6 +49,13 @@ const partVar = "GOROCE_HUB_TEST"
 // firstPort is the port of process 0.
 const firstPort = 7300
 
+// init keeps the process's first thread, which a "leader" has end.
+func init() {
+	if os.Getenv(partVar) == "leader" {
+		runtime.LockOSThread()
+	}
+}
+
 func TestMain(m *testing.M) {
 	part, rest, _ := strings.Cut(os.Getenv(partVar), " ")
 	var err error
@@ -56,6 +64,10 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "hub":
 		err = beHub()
+	case "leader": // whose first thread ends
+		fmt.Println("begins")
+		go time.Sleep(time.Hour)
+		syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
 	case "another": // and then it becomes another program, which sleeps
 		if _, err = roce.Open(rest, nil); err == nil {
 			fmt.Println("begins")

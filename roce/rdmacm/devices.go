@@ -165,8 +165,9 @@ func open(kind string, addr netip.Addr) (*agent, error) {
 	agents.Unlock()
 	defer end()
 	dev, err := roce.Open(name, nil)
-	if kind == "udp" && errors.Is(err, syscall.EADDRINUSE) && hub.Has(context.Background(), addr.String(), wire.UDPPort) {
-		dev, err = roce.Open("hub:"+addr.String(), nil) // as the processes that have it
+	shared := func() bool { return hub.Has(context.Background(), addr.String(), wire.UDPPort) }
+	if kind == "udp" && errors.Is(err, syscall.EADDRINUSE) && shared() {
+		dev, err = roce.Open("hub:"+addr.String(), nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (a device of this process that has the address is named in Config.Devices)", err)

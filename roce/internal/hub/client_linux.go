@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,9 +69,11 @@ type Client struct {
 	come     []cm.Message
 	lost     uint64
 
-	handing sync.Mutex // for hand
-	hand    func(f *wire.Frame) bool
-	handed  uint64
+	foreignLost atomic.Uint64
+
+	taking          sync.Mutex // for what follows
+	takesIn         func(f *wire.Frame) bool
+	brought, noRoom uint64
 }
 
 // Open joins the hub, which is started if there is none and start says so. where is an address, or
@@ -81,7 +84,8 @@ func Open(ctx context.Context, where string, lanes, port int, start bool) (*Clie
 		program = os.Args[0]
 	}
 	c := &Client{
-		join:    Join{Version: Version, Where: where, Lanes: lanes, UDPPort: port, Program: filepath.Base(program)},
+		join: Join{Version: Version, Where: where, Lanes: lanes, UDPPort: port, Program: filepath.Base(program),
+			Since: time.Now().Unix()},
 		ready:   make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		answers: make(chan Answer, 1),
@@ -120,14 +124,17 @@ func Has(ctx context.Context, where string, port int) bool {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	h, err := ask(conn, KindStatus, nil)
+	h, err := ask(conn, KindShared, nil)
 	if err != nil {
 		return false
 	}
 	defer h.Close()
 	var s Status
 	rows, err := udp.Addresses(where)
-	return err == nil && h.Get(&s) == nil && slices.ContainsFunc(s.Addresses, func(a AddressStatus) bool {
+	if err != nil || h.Get(&s) != nil {
+		return false
+	}
+	return slices.ContainsFunc(append(s.Addresses, s.Awaited...), func(a AddressStatus) bool {
 		shared := func(r netip.Addr) bool { return slices.Contains(a.Addrs, r) }
 		return a.Port == port && slices.ContainsFunc(rows, shared)
 	})
@@ -205,36 +212,6 @@ func (c *Client) Reports(f func() Report) {
 	c.report = f
 }
 
-// Hands has f take in packets of the device that came to other processes. It is called by another
-// goroutine, not any more when Hands has returned for another f.
-func (c *Client) Hands(f func(f *wire.Frame) bool) {
-	c.handing.Lock()
-	defer c.handing.Unlock()
-	c.hand = f
-}
-
-// takeFrame gives the device such a packet.
-func (c *Client) takeFrame(f *wire.Frame) {
-	c.handing.Lock()
-	defer c.handing.Unlock()
-	if c.hand != nil && c.hand(f) {
-		c.handed++
-	}
-}
-
-// Foreign has the hub bring a packet to the process whose it is. It does not wait: what finds no
-// hub, or no room, is lost, as on any network.
-func (c *Client) Foreign(f *wire.Frame) {
-	if !c.mu.TryLock() { // whoever has it may wait for the hub
-		return
-	}
-	conn := c.conn
-	c.mu.Unlock()
-	if conn != nil {
-		conn.SayFrame(f)
-	}
-}
-
 // run takes in what comes, of one hub after the other.
 func (c *Client) run(conn *Conn) {
 	defer close(c.ended)
@@ -288,9 +265,9 @@ func (c *Client) hear(conn *Conn) {
 			c.mu.Lock()
 			r.Lost = c.lost
 			c.mu.Unlock()
-			c.handing.Lock()
-			r.Handed = c.handed
-			c.handing.Unlock()
+			c.taking.Lock()
+			r.Brought, r.BroughtLost, r.ForeignLost = c.brought, c.noRoom, c.foreignLost.Load()
+			c.taking.Unlock()
 			conn.Offer(KindReport, r)
 		}
 		h.Close()

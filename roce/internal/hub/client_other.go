@@ -22,11 +22,11 @@ func Open(context.Context, string, int, int, bool) (*Client, error) {
 // Has says no.
 func Has(context.Context, string, int) bool { return false }
 
-// Ports, Deck, Reports, Hands, Foreign, Listen, Unlisten and Close are of none.
+// Ports, Deck, Reports, TakesIn, Foreign, Listen, Unlisten and Close are of none.
 func (*Client) Ports(string, transport.Options) ([]transport.Port, error) { return nil, nil }
 func (*Client) Deck() []byte                                              { return nil }
 func (*Client) Reports(func() Report)                                     {}
-func (*Client) Hands(func(*wire.Frame) bool)                              {}
+func (*Client) TakesIn(func(*wire.Frame) bool)                            {}
 func (*Client) Foreign(*wire.Frame)                                       {}
 func (*Client) Listen(Service) (taken bool, err error)                    { return false, nil }
 func (*Client) Unlisten(Service)                                          {}

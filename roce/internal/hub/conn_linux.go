@@ -183,11 +183,32 @@ func (h *Heard) MAD() (p cm.Path, mad *wire.MAD, ok bool) {
 	return p, (*wire.MAD)(b[39:]), true
 }
 
+// unread is how much of what was sent is on its way, in bytes.
+func (c *Conn) unread() (n int) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return framesRoom + 1
+	}
+	err = raw.Control(func(fd uintptr) {
+		if n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err != nil {
+			n = framesRoom + 1
+		}
+	})
+	return n
+}
+
 // frameHead is what is in front of a packet: its flags, and how long its IP and UDP headers are.
 const frameHead = 4 + 1
 
+// framesRoom is how much may be on its way that nobody has read, in bytes, for a packet to follow:
+// a third of what a socket of Linux takes. The rest is for all other messages.
+const framesRoom = 64 << 10
+
 // SayFrame sends a packet, unless there is no room. It does not wait.
 func (c *Conn) SayFrame(f *wire.Frame) (sent bool) {
+	if c.unread() > framesRoom {
+		return false
+	}
 	b := make([]byte, 1+frameHead, 1+frameHead+f.Len())
 	b[0] = byte(KindFrame)
 	binary.BigEndian.PutUint32(b[1:], uint32(f.Flags))

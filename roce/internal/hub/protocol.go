@@ -12,7 +12,7 @@ import (
 )
 
 // Version is that of this protocol. A hub refuses another one.
-const Version = 1
+const Version = 2
 
 // Kind is what a message is.
 type Kind byte
@@ -26,6 +26,7 @@ const (
 	KindMAD     Kind = 'M' // from or for queue pair 1; not answered
 	KindFrame   Kind = 'G' // a packet that came to another process than its own; not answered
 	KindKnown   Kind = 'K' // what the process had before: Known, as often as it takes; not answered
+	KindShared  Kind = 'A' // nothing; Status, without more
 	KindStatus  Kind = 'S' // nothing; Status, and a KindProcess of each process
 	KindProcess Kind = 'P' // ProcessStatus
 	KindReport  Kind = 'R' // the hub asks, and the process says what runs on it: Report
@@ -38,6 +39,7 @@ type Join struct {
 	Lanes   int
 	UDPPort int
 	Program string
+	Since   int64 // when the process asked first: Unix time, seconds
 	// Again is what the process has of a hub that is gone; nil: it is new. The shelf is beside.
 	Again *Again `json:",omitempty"`
 }
@@ -104,8 +106,8 @@ type Report struct {
 	QueuePairs           []QueuePair // of these the first MaxQueuePairs
 	SentBytes, RecvBytes uint64
 	SentPkts, RecvPkts   uint64
-	Foreign              uint64 // packets that came to it and were another's, which the hub gets
-	Handed               uint64 // packets of its own that the hub has brought
+	Foreign, ForeignLost uint64 // packets that came to it and were another's; not taken by the hub
+	Brought, BroughtLost uint64 // packets of its own that the hub has brought; without room here
 	Lost                 uint64 // messages of the connection manager without room
 }
 
@@ -127,6 +129,7 @@ type QueuePair struct {
 // Status is what a hub knows.
 type Status struct {
 	PID       int
+	Awaited   []AddressStatus `json:",omitempty"` // of an earlier hub, whose processes may call yet
 	Addresses []AddressStatus
 	Processes int // that follow
 }
@@ -150,6 +153,7 @@ type AddressStatus struct {
 // ProcessStatus is one that shares it.
 type ProcessStatus struct {
 	Where    string
+	Port     int // of UDP
 	PID      int
 	Program  string
 	Slot     int

@@ -74,6 +74,14 @@ var ofProcess = []metric[hub.ProcessStatus]{
 		func(p *hub.ProcessStatus) float64 { return float64(p.Report.RecvPkts) }},
 	{"goroce_process_strays_total", "Packets that came to the process and were another's.", counter,
 		func(p *hub.ProcessStatus) float64 { return float64(p.Report.Foreign) }},
+	{"goroce_process_strays_lost_total", "Such packets that the hub could not be given.", counter,
+		func(p *hub.ProcessStatus) float64 { return float64(p.Report.ForeignLost) }},
+	{"goroce_process_brought_total", "Packets that came to another process, and the hub has brought.", counter,
+		func(p *hub.ProcessStatus) float64 { return float64(p.Report.Brought) }},
+	{"goroce_process_brought_lost_total", "Such packets that found no room.", counter,
+		func(p *hub.ProcessStatus) float64 { return float64(p.Report.BroughtLost) }},
+	{"goroce_process_cm_lost_total", "Messages of the connection manager that found no room.", counter,
+		func(p *hub.ProcessStatus) float64 { return float64(p.Report.Lost) }},
 }
 
 // Ask asks a hub what it knows (hub.Ask).
@@ -87,6 +95,9 @@ type collector struct {
 	process   []*prometheus.Desc
 }
 
+// ofOne are the labels of a process.
+var ofOne = []string{"address", "port", "slot", "pid", "program"}
+
 // askTime is how long a hub may take to say what it knows.
 const askTime = 5 * time.Second
 
@@ -95,12 +106,12 @@ func Collector(ask Ask) prometheus.Collector {
 	desc := prometheus.NewDesc
 	c := &collector{ask: ask,
 		up:    desc("goroce_hub_up", "1: there is a hub of this user in this network namespace.", nil, nil),
-		procs: desc("goroce_address_processes", "Processes that share the address.", []string{"address"}, nil)}
+		procs: desc("goroce_address_processes", "Processes that share the address.", []string{"address", "port"}, nil)}
 	for _, m := range ofAddress {
-		c.address = append(c.address, desc(m.name, m.help, []string{"address"}, nil))
+		c.address = append(c.address, desc(m.name, m.help, []string{"address", "port"}, nil))
 	}
 	for _, m := range ofProcess {
-		c.process = append(c.process, desc(m.name, m.help, []string{"address", "slot", "pid", "program"}, nil))
+		c.process = append(c.process, desc(m.name, m.help, ofOne, nil))
 	}
 	return c
 }
@@ -121,21 +132,26 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	put(c.up, gauge, 1)
-	here := map[string]float64{}
+	type key struct {
+		where string
+		port  int
+	}
+	here := map[key]float64{}
 	for i := range all {
 		p := &all[i]
-		if here[p.Where]++; p.Report == nil { // it is away, or stands still
+		if here[key{p.Where, p.Port}]++; p.Report == nil { // it is away, or stands still
 			continue
 		}
 		for n, m := range ofProcess {
-			put(c.process[n], m.kind, m.value(p), p.Where, strconv.Itoa(p.Slot), strconv.Itoa(p.PID), p.Program)
+			put(c.process[n], m.kind, m.value(p), p.Where, strconv.Itoa(p.Port), strconv.Itoa(p.Slot), strconv.Itoa(p.PID), p.Program)
 		}
 	}
 	for i := range s.Addresses {
 		a := &s.Addresses[i]
-		put(c.procs, gauge, here[a.Where], a.Where)
+		port := strconv.Itoa(a.Port)
+		put(c.procs, gauge, here[key{a.Where, a.Port}], a.Where, port)
 		for n, m := range ofAddress {
-			put(c.address[n], m.kind, m.value(a), a.Where)
+			put(c.address[n], m.kind, m.value(a), a.Where, port)
 		}
 	}
 }

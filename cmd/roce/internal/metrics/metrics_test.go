@@ -20,12 +20,13 @@ import (
 )
 
 func told(context.Context) (hub.Status, []hub.ProcessStatus, error) {
-	return hub.Status{PID: 1, Addresses: []hub.AddressStatus{{Where: "10.0.0.1", Slots: 127, In: 1, Out: 2, Nobodys: 3,
-			NoRoom: 4, Frames: 5, FramesLost: 6, Strange: 7, Left: 8, Inherited: 9}, {Where: "lo", Slots: 31}}},
+	return hub.Status{PID: 1, Addresses: []hub.AddressStatus{{Where: "10.0.0.1", Port: 4791, Slots: 127, In: 1, Out: 2, Nobodys: 3,
+			NoRoom: 4, Frames: 5, FramesLost: 6, Strange: 7, Left: 8, Inherited: 9}, {Where: "10.0.0.1", Port: 5000, Slots: 31}}},
 		[]hub.ProcessStatus{
-			{Where: "10.0.0.1", PID: 7, Program: "one", Slot: 1, Since: 10, Conns: 11, Report: &hub.Report{QPs: 12, SentBytes: 13,
-				RecvBytes: 14, SentPkts: 15, RecvPkts: 16, Foreign: 17}},
-			{Where: "10.0.0.1", PID: 8, Program: "away", Slot: 2, Away: true}}, nil
+			{Where: "10.0.0.1", Port: 4791, PID: 7, Program: "one", Slot: 1, Since: 10, Conns: 11, Report: &hub.Report{QPs: 12, SentBytes: 13,
+				RecvBytes: 14, SentPkts: 15, RecvPkts: 16, Foreign: 17, ForeignLost: 18, Brought: 19,
+				BroughtLost: 20, Lost: 21}},
+			{Where: "10.0.0.1", Port: 4791, PID: 8, Program: "away", Slot: 2, Away: true}}, nil
 }
 
 // scrape returns the lines of values.
@@ -47,11 +48,11 @@ func scrape(t *testing.T, ask Ask) (values []string, names map[string]bool) {
 // Each value stands where it belongs: those above are all different.
 func TestValues(t *testing.T) {
 	values, _ := scrape(t, told)
-	const a, p = `{address="10.0.0.1"} `, `{address="10.0.0.1",pid="7",program="one",slot="1"} `
+	const a, p = `{address="10.0.0.1",port="4791"} `, `{address="10.0.0.1",pid="7",port="4791",program="one",slot="1"} `
 	for _, want := range []string{
 		"goroce_hub_up 1",
 		"goroce_address_processes" + a + "2",
-		`goroce_address_processes{address="lo"} 0`,
+		`goroce_address_processes{address="10.0.0.1",port="5000"} 0`,
 		"goroce_address_slots" + a + "127",
 		"goroce_address_cm_to_processes_total" + a + "1",
 		"goroce_address_cm_from_processes_total" + a + "2",
@@ -70,6 +71,10 @@ func TestValues(t *testing.T) {
 		"goroce_process_sent_packets_total" + p + "15",
 		"goroce_process_received_packets_total" + p + "16",
 		"goroce_process_strays_total" + p + "17",
+		"goroce_process_strays_lost_total" + p + "18",
+		"goroce_process_brought_total" + p + "19",
+		"goroce_process_brought_lost_total" + p + "20",
+		"goroce_process_cm_lost_total" + p + "21",
 	} {
 		require.Contains(t, values, want)
 	}
