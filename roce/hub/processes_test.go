@@ -61,6 +61,11 @@ func TestMain(m *testing.M) {
 		if _, err = fmt.Sscan(rest, &where, &i, &of); err == nil {
 			err = beMember(where, i, of)
 		}
+	case "stranger":
+		var path, where string
+		if _, err = fmt.Sscan(rest, &path, &where); err == nil {
+			err = beStranger(path, where)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "***", part, rest, err)
