@@ -214,11 +214,11 @@ roce-dropin: dropin
 
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours, and those over the libraries of dropin: some minutes. Of each make test plays one.
-programs: PACKAGES += fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
+programs: PACKAGES += bubblewrap g++ libgloo-dev fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
 programs: packages
 	test -e dropin/build/debian13/usr/bin/ib_write_bw || debootstrap --variant=minbase \
 		--include=perftest,ibverbs-utils,python3-pyverbs,iproute2 trixie dropin/build/debian13
-	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|MPI|MPIFigures|MPIKilled|MPIHostLeaves|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
+	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|MPI|MPIFigures|MPIKilled|MPIHostLeaves|Contained|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong|Unmodified|Pyverbs|Panic)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk forty times the fuzzing. Without FROM
