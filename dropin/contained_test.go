@@ -63,7 +63,7 @@ func contained(t *testing.T, tests, line string) (string, error) {
 }
 
 // serves is a shell's function that waits until a process at the hub listens on a port.
-const serves = "serves() { until roce ps | grep -q \"tcp $1\"; do :; done; }\n"
+const serves = "serves() { until roce ps | grep -q \"TCP $1\"; do :; done; }\n"
 
 func TestContained(t *testing.T) {
 	if os.Getenv("GOROCE_PROGRAMS") == "" {
