@@ -61,7 +61,7 @@ EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
 # packets and archives, the rival of a test of the benchmark's network, the emulators, what the tag
 # verbs needs, and a browser for the page of the traces, with a font.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin python3-pyverbs gcc libc6-dev chromium-headless-shell fonts-dejavu-core
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin python3-pyverbs openmpi-bin libopenmpi-dev gcc libc6-dev chromium-headless-shell fonts-dejavu-core
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -217,11 +217,11 @@ roce-dropin: dropin
 
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours, and those over the libraries of dropin: some minutes. Of each make test plays one.
-programs: PACKAGES += fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
+programs: PACKAGES += bubblewrap g++ libgloo-dev fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
 programs: packages
 	test -e dropin/build/debian13/usr/bin/ib_write_bw || debootstrap --variant=minbase \
 		--include=perftest,ibverbs-utils,python3-pyverbs,iproute2 trixie dropin/build/debian13
-	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
+	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|MPI|MPIFigures|MPIKilled|MPIHostLeaves|Contained|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
 	cd dropin && GOROCE_PROGRAMS=shared CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client)|SocketPrograms|Rcopy)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong|Unmodified|Pyverbs|Panic)$$' -v ./interop
 
