@@ -117,18 +117,18 @@ func TestChildren(t *testing.T) {
 	require.Equal(t, before, kept(t))
 }
 
-// member is a process's part of what follows: a queue pair, and memory that peers may write.
-type member struct {
+// party is a process's part of what follows: a queue pair, and memory that peers may write.
+type party struct {
 	qp     *roce.QP
 	mr     *roce.MR
 	memory []byte
 }
 
-// memberAt makes one at the hub, as its own process would.
-func memberAt(t *testing.T, where string) *member {
+// partyAt makes one at the hub, as its own process would.
+func partyAt(t *testing.T, where string) *party {
 	t.Helper()
 	d := at(t, where, nil)
-	m := &member{memory: make([]byte, 64)}
+	m := &party{memory: make([]byte, 64)}
 	pd, err := d.AllocPD()
 	require.NoError(t, err)
 	cq, err := d.CreateCQ(roce.CQInitAttr{CQE: 16})
@@ -146,9 +146,9 @@ func memberAt(t *testing.T, where string) *member {
 }
 
 // joined are two of them whose queue pairs are connected.
-func joined(t *testing.T, where string) (a, b *member) {
+func joined(t *testing.T, where string) (a, b *party) {
 	t.Helper()
-	a, b = memberAt(t, where), memberAt(t, where)
+	a, b = partyAt(t, where), partyAt(t, where)
 	a.connect(t, b)
 	b.connect(t, a)
 	return a, b
@@ -156,7 +156,7 @@ func joined(t *testing.T, where string) (a, b *member) {
 
 // connect connects a queue pair to that of another, who need not know. It does not wait long for
 // answers.
-func (m *member) connect(t *testing.T, to *member) {
+func (m *party) connect(t *testing.T, to *party) {
 	t.Helper()
 	o := roce.DefaultConnectOptions()
 	o.Timeout, o.RetryCnt = 10, 2
@@ -164,7 +164,7 @@ func (m *member) connect(t *testing.T, to *member) {
 }
 
 // write writes some bytes by the keys of regions, and returns how that ended.
-func (m *member) write(t *testing.T, from roce.SGE, to, key *member) roce.WCStatus {
+func (m *party) write(t *testing.T, from roce.SGE, to, key *party) roce.WCStatus {
 	t.Helper()
 	require.NoError(t, m.qp.PostSend(roce.SendWR{Opcode: roce.WRWrite, Flags: roce.SendSignaled, SGL: []roce.SGE{from},
 		RemoteAddr: to.mr.Addr(), RKey: key.mr.RKey()}))
@@ -180,7 +180,7 @@ func TestKeys(t *testing.T) {
 	own := alone(t)
 	begin(t, Config{Processes: 7})
 	a, b := joined(t, own)
-	third := memberAt(t, own)
+	third := partyAt(t, own)
 	copy(a.memory, "what is meant for b")
 	require.Equal(t, roce.WCSuccess, a.write(t, a.mr.SGE(0, 64), b, b))
 	require.Equal(t, a.memory, b.memory)
@@ -200,7 +200,7 @@ func TestQueuePairs(t *testing.T) {
 	own := alone(t)
 	begin(t, Config{Processes: 7})
 	a, b := joined(t, own)
-	third := memberAt(t, own)
+	third := partyAt(t, own)
 	_, all, err := Ask(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 3)
