@@ -1,0 +1,394 @@
+package told
+
+// What acted: timers, NAKs, marks, each with its rule. Stages: what a device did that it does not do
+// without the change → the row of its kind → a sentence. Of several of one row the first is told.
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace/world"
+	"github.com/goroce/goroce/wire"
+)
+
+// teller makes a sentence of what a device did; false: there is nothing to say.
+type teller func(c *comparison, e *world.Entry) (Sentence, bool)
+
+// acts are what makes a device send again, stop, or be slower.
+var acts = map[qp.RecordKind]teller{
+	qp.RecordProbe:      asks,
+	qp.RecordRetry:      goesBack,
+	qp.RecordGap:        repeatsGap,
+	qp.RecordWait:       waits,
+	qp.RecordGiveUp:     givesUp,
+	qp.RecordSlowed:     slows,
+	qp.RecordCompletion: isRefused,
+}
+
+// sights are what an end sees of a change, before anything is done about it.
+var sights = map[qp.RecordKind]teller{
+	qp.RecordDropped: drops,
+	qp.RecordKept:    keeps,
+	qp.RecordMarked:  seesMark,
+}
+
+// causes are the sentences about what acted, in the order of time.
+func (c *comparison) causes() []Sentence { return c.tell(acts) }
+
+// sights are those about what was seen.
+func (c *comparison) sights() []Sentence { return c.tell(sights) }
+
+func (c *comparison) tell(table map[qp.RecordKind]teller) (all []Sentence) {
+	for _, e := range c.news {
+		say := table[e.Record.Kind]
+		if say == nil {
+			continue
+		}
+		if s, ok := say(c, e); ok && !slices.ContainsFunc(all, func(x Sentence) bool { return x.Rule == s.Rule }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// timerOf is the deadline that an entry has come of; nil, if it came of a packet.
+func (c *comparison) timerOf(e *world.Entry) (timer *world.Entry) {
+	for i := range c.after.Entries {
+		x := &c.after.Entries[i]
+		if x.Time > e.Time {
+			break
+		}
+		if k := qp.TimerKind(x.Record.Op); x.Record.Kind == qp.RecordTimer && x.Host == e.Host && x.QPN == e.QPN &&
+			(k == qp.TimerAck || k == qp.TimerProbe) {
+			timer = x
+		}
+	}
+	return timer
+}
+
+// silence is since when a queue pair has heard nothing although a packet is not acknowledged.
+func (c *comparison) silence(host int, qpn, psn uint32, now int64) (since int64) {
+	peer := c.pair(host, qpn).Peer
+	first := true
+	for i := range c.after.Packets {
+		p := &c.after.Packets[i]
+		if p.From == host && p.QPN == peer && p.PSN == psn && p.Kind == "request" && first {
+			since, first = max(since, p.Sent), false
+		}
+		for _, t := range []int64{p.Arrived, p.Again} {
+			if p.To == host && p.QPN == qpn && t > 0 && t < now && p.Fate != world.Corrupted {
+				since = max(since, t)
+			}
+		}
+	}
+	return since
+}
+
+// asks is about the oldest packet, which is sent again because nothing is heard.
+func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	timer := c.timerOf(e)
+	p := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return p.PSN == uint32(e.Record.PSN) })
+	if timer == nil || p == nil {
+		return s, false
+	}
+	s = Sentence{Kind: Cause, Host: e.Host, Packets: []int{p.N}, PSN: p.PSN, At: e.Time, Section: "4.7", Count: 1}
+	for _, x := range c.news {
+		if t := c.timerOf(x); x != e && x.Record.Kind == qp.RecordProbe && x.Host == e.Host && x.QPN == e.QPN &&
+			t.Record.Op == timer.Record.Op {
+			s.Count++
+		}
+	}
+	who := c.name(e.Host)
+	if qp.TimerKind(timer.Record.Op) == qp.TimerAck {
+		s.Rule, s.For = "ack timeout", int64(timer.Record.Value)
+		code := ""
+		if n := s.For / 4096; n > 0 && s.For%4096 == 0 && n&(n-1) == 0 {
+			s.Code = bits.Len64(uint64(n)) - 1
+			code = fmt.Sprintf(", which is 4.096 us * 2^%d", s.Code)
+		}
+		s.Text = fmt.Sprintf("%s waits for an acknowledgement of PSN %d; its device cannot know what was lost, the packet or the "+
+			"answer. After its ack timeout of %s%s, it sends the packet again, at %s: %s.", who, p.PSN, span(s.For), code,
+			at(s.At), list(s.Packets))
+	} else {
+		s.Rule, s.Trip = "probe", int64(timer.Record.Value)
+		s.For = e.Time - c.silence(e.Host, e.QPN, p.PSN, e.Time)
+		s.Text = fmt.Sprintf("%s has heard nothing for %s, and a round trip takes %s: without waiting for its ack timeout it asks, "+
+			"at %s, by sending again the oldest packet that is not acknowledged, PSN %d: %s.", who, span(s.For), span(s.Trip),
+			at(s.At), p.PSN, list(s.Packets))
+	}
+	if s.Count > 1 {
+		s.Text += fmt.Sprintf(" It does so %s in all.", times(s.Count))
+	}
+	return s, true
+}
+
+// again are the packets that come of a decision, and how they are said.
+func (c *comparison) again(e *world.Entry, s *Sentence) string {
+	all := c.repeated(e.Host, e.QPN, e.Time, c.until(e))
+	s.Count = len(all)
+	if len(all) == 0 {
+		return "nothing, as it goes on where it was"
+	}
+	s.Packets = append(s.Packets, numbers(all)...)
+	return list(numbers(all))
+}
+
+// goesBack is about a requester that sends again from a PSN on.
+func goesBack(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	s = Sentence{Kind: Cause, Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.4"}
+	who := c.name(e.Host)
+	if e.Packet > 0 {
+		p := &c.after.Packets[e.Packet-1]
+		s.Packets = []int{p.N}
+		s.Rule = "sequence NAK"
+		if p.Kind != "nak" {
+			s.Rule, s.Section = "probe answered", "4.7"
+			s.Text = fmt.Sprintf("%s answers at %s what %s has asked: %s has nothing from PSN %d on, so %s sends again from there: ",
+				begin(list(s.Packets)), at(s.At), who, c.name(p.From), s.PSN, who)
+			s.Text += c.again(e, &s) + "."
+			return s, true
+		}
+		s.Text = fmt.Sprintf("%s, the NAK, tells %s at %s that PSN %d is missing. A NAK has everything sent again from that PSN on "+
+			"(go-back-N): ", begin(list(s.Packets)), who, at(s.At), s.PSN)
+		s.Text += c.again(e, &s) + "."
+		return s, true
+	}
+	timer := c.timerOf(e)
+	if timer == nil {
+		return s, false
+	}
+	s.Rule, s.Section = "no more answers", "4.7"
+	s.For = e.Time - c.silence(e.Host, e.QPN, s.PSN, e.Time)
+	s.Text = fmt.Sprintf("%s has an answer to what it asked, and then hears nothing for %s: what it sent behind PSN %d is lost. At %s "+
+		"it sends again from there: ", who, span(s.For), s.PSN, at(s.At))
+	s.Text += c.again(e, &s) + "."
+	return s, true
+}
+
+// repeatsGap is about packets that alone are sent again.
+func repeatsGap(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	if e.Packet == 0 {
+		return s, false
+	}
+	p := &c.after.Packets[e.Packet-1]
+	s = Sentence{Kind: Cause, Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.4", Packets: []int{p.N},
+		Without: int(e.Record.Length)}
+	who := c.name(e.Host)
+	if p.Kind == "nak" {
+		s.Rule = "gap report"
+		s.Text = fmt.Sprintf("%s, a NAK, tells %s at %s that %s from PSN %d on %s missing, and that what came behind is kept (selective "+
+			"repeat). So only this is sent again: ", begin(list(s.Packets)), who, at(s.At), count(s.Without, "packet"), s.PSN,
+			isAre(s.Without))
+	} else {
+		s.Rule = "missing answer"
+		s.Text = fmt.Sprintf("%s (%s, PSN %d) is at %s at %s. It answers what was asked for later than PSN %d, and answers come in order: "+
+			"so the answer to that is lost, and %s asks for it again: ", begin(list(s.Packets)), p.Label, p.PSN, who, at(s.At), s.PSN, who)
+	}
+	s.Text += c.again(e, &s) + "."
+	return s, true
+}
+
+// waits is about a peer that has no receive.
+func waits(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	if e.Packet == 0 {
+		return s, false
+	}
+	p := &c.after.Packets[e.Packet-1]
+	next := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return p.PSN == uint32(e.Record.PSN) })
+	s = Sentence{Kind: Cause, Rule: "RNR NAK", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.7", Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("%s has no receive for PSN %d, and says so by %s (%s): ", c.name(p.From), s.PSN, list(s.Packets), p.Label)
+	if next == nil {
+		s.Text += fmt.Sprintf("%s is to wait, from %s on.", c.name(e.Host), at(s.At))
+		return s, true
+	}
+	s.For = next.Sent - e.Time
+	s.Packets = append(s.Packets, next.N)
+	s.Text += fmt.Sprintf("%s waits as long, from %s on, and then sends it again: %s.", c.name(e.Host), at(s.At), list([]int{next.N}))
+	return s, true
+}
+
+// givesUp is about the end of all retries.
+func givesUp(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	s = Sentence{Kind: Cause, Rule: "gives up", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.7"}
+	peer := c.pair(e.Host, e.QPN).Peer
+	limit := "retry_cnt"
+	for i := range c.after.Packets {
+		p := &c.after.Packets[i]
+		if p.From == e.Host && p.QPN == peer && p.PSN == s.PSN && p.Kind == "request" && p.Sent <= e.Time {
+			s.Count++
+		}
+	}
+	if e.Packet > 0 && labelled(&c.after.Packets[e.Packet-1], "RNR") {
+		limit = "rnr_retry"
+	}
+	s.Text = fmt.Sprintf("%s has sent PSN %d %s, and %s allows no more: at %s it gives up, its request ends with an error, and its "+
+		"queue pair with it.", c.name(e.Host), s.PSN, times(s.Count), limit, at(s.At))
+	return s, true
+}
+
+// slows is about a sender that is told of congestion.
+func slows(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	if e.Packet == 0 {
+		return s, false
+	}
+	s = Sentence{Kind: Cause, Rule: "CNP", Host: e.Host, At: e.Time, Section: "10.3", Packets: []int{e.Packet},
+		Bytes: int(e.Record.Value)}
+	s.Text = fmt.Sprintf("%s, the CNP, is at %s at %s. The device that gets one cuts its rate: %s sends at %.3g Gbit/s from now on, and "+
+		"faster again, step by step, while no more come.", begin(list(s.Packets)), c.name(e.Host), at(s.At), c.name(e.Host),
+		8*float64(e.Record.Value)/1e9)
+	return s, true
+}
+
+// isRefused is about a NAK that nothing can be sent again after.
+func isRefused(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	if e.Packet == 0 || e.Record.Length == uint32(qp.WCSuccess) || e.Record.Length == uint32(qp.WCWRFlushErr) {
+		return s, false
+	}
+	p := &c.after.Packets[e.Packet-1]
+	if p.Kind != "nak" || p.To != e.Host || labelled(p, "RNR") {
+		return s, false
+	}
+	s = Sentence{Kind: Cause, Rule: "refusal", Host: e.Host, PSN: p.PSN, At: e.Time, Section: "6.3", Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("%s (%s) is at %s at %s: PSN %d was refused, and would be again. So it is not repeated; the request ends with an "+
+		"error, and the queue pair is in ERR.", begin(list(s.Packets)), p.Label, c.name(e.Host), at(s.At), p.PSN)
+	return s, true
+}
+
+// seesMark is about a packet that comes with a mark.
+func seesMark(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	if e.Packet == 0 {
+		return s, false
+	}
+	s = Sentence{Kind: Saw, Rule: "mark", Host: e.Host, At: e.Time, Section: "10.2", Packets: []int{e.Packet}}
+	p := &c.after.Packets[e.Packet-1]
+	s.Text = fmt.Sprintf("%s's device sees the mark of packet %d at %s", c.name(e.Host), e.Packet, at(s.At))
+	cnp := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return p.Kind == "cnp" })
+	if cnp != nil {
+		s.Packets = append(s.Packets, cnp.N)
+		s.Text += fmt.Sprintf(", and tells %s by a packet of its own, outside of the PSNs: packet %d, a CNP.", c.name(p.From), cnp.N)
+	} else {
+		s.Text += ". It has told the sender just before, and sends no second CNP so soon."
+	}
+	return s, true
+}
+
+// dropped are the packets that a queue pair drops for a reason, from an entry on, up to the one that
+// brings what is missing: want, if it is known.
+func (c *comparison) dropped(e *world.Entry, want uint32, known bool) (all []int) {
+	for i := range c.after.Entries {
+		x := &c.after.Entries[i]
+		switch {
+		case x.Host != e.Host || x.QPN != e.QPN || x.Time < e.Time:
+		case known && x.Record.Kind == qp.RecordExecuted && uint32(x.Record.PSN) == want:
+			return all
+		case x.Record.Kind == qp.RecordDropped && x.Record.Value == e.Record.Value && x.Packet > 0:
+			all = append(all, x.Packet)
+		}
+	}
+	return all
+}
+
+// drops is about packets that a device throws away.
+func drops(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	if e.Packet == 0 {
+		return s, false
+	}
+	p := &c.after.Packets[e.Packet-1]
+	reason := wire.DropReason(e.Record.Value)
+	s = Sentence{Kind: Saw, Host: e.Host, PSN: p.PSN, At: e.Time, Packets: []int{p.N}, Count: 1}
+	who := c.name(e.Host)
+	switch reason {
+	case wire.DropICRC, wire.DropGhost, wire.DropDuplicate, wire.DropMalformed:
+		return s, false // told elsewhere
+	case wire.DropOutOfSequence:
+		return c.gap(e, p, s)
+	}
+	s.Rule, s.Section = "dropped", "1.13"
+	if sec := sections[reason]; sec != "" {
+		s.Section = sec
+	}
+	s.Packets = c.dropped(e, 0, false)
+	s.Count = len(s.Packets)
+	s.Text = fmt.Sprintf("%s's device drops %s, the first at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
+	if s.Count == 1 {
+		s.Text = fmt.Sprintf("%s's device drops %s at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
+	}
+	return s, true
+}
+
+// sections say where the rules of drops are, if not with the receive filter.
+var sections = map[wire.DropReason]string{
+	wire.DropNoRecv:     "6.4",
+	wire.DropTooLong:    "6.3",
+	wire.DropQPState:    "5.2",
+	wire.DropNoResource: "4.6",
+}
+
+// gap is about packets that come where another is expected.
+func (c *comparison) gap(e *world.Entry, p *world.Packet, s Sentence) (Sentence, bool) {
+	who := c.name(e.Host)
+	if p.Kind != "request" {
+		return s, false
+	}
+	if service(p) == "UC" {
+		s.Rule, s.Section = "cut off", "6.4"
+		s.Packets = c.dropped(e, 0, false)
+		s.Count = len(s.Packets)
+		s.Text = fmt.Sprintf("At %s %s's device finds a PSN missing. Over UC it cannot ask: it drops the rest of the message, %s, and goes on "+
+			"with the next.", at(s.At), who, list(s.Packets))
+		return s, true
+	}
+	nak := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return labelled(p, "NAK PSN") })
+	s.Rule, s.Section = "gap", "4.5"
+	if nak == nil || nak.Sent > c.untilRun(e) {
+		s.Packets = c.dropped(e, 0, false)[:1]
+		s.Text = fmt.Sprintf("%s's device drops %s (PSN %d) at %s: one before it is missing, and has been asked for already.", who,
+			list(s.Packets), p.PSN, at(s.At))
+		s.Rule = "gap, asked for"
+		return s, true
+	}
+	all := c.dropped(e, nak.PSN, true)
+	s.Packets, s.Count, s.Want = append(all, nak.N), len(all), nak.PSN
+	s.Text = fmt.Sprintf("%s's device waits for PSN %d when packet %d brings PSN %d, at %s. It drops %s and asks once for what is missing: "+
+		"packet %d, a NAK.", who, nak.PSN, p.N, p.PSN, at(s.At), dropsWords(all), nak.N)
+	return s, true
+}
+
+// dropsWords are the packets behind a gap.
+func dropsWords(all []int) string {
+	if len(all) == 1 {
+		return "it"
+	}
+	return "what is behind the gap (" + list(all) + ")"
+}
+
+// untilRun is when the next packet of the same queue pair is executed.
+func (c *comparison) untilRun(e *world.Entry) int64 {
+	for i := range c.after.Entries {
+		x := &c.after.Entries[i]
+		if x.Host == e.Host && x.QPN == e.QPN && x.Time > e.Time && x.Record.Kind == qp.RecordExecuted {
+			return x.Time
+		}
+	}
+	return never
+}
+
+// keeps is about selective repeat at the receiver.
+func keeps(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	if e.Packet == 0 {
+		return s, false
+	}
+	p := &c.after.Packets[e.Packet-1]
+	s = Sentence{Kind: Saw, Rule: "kept", Host: e.Host, PSN: p.PSN, At: e.Time, Section: "4.4", Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("%s's device misses something when packet %d brings PSN %d, at %s. Both ends have agreed on selective repeat: it keeps "+
+		"the packet until the gap before it is filled", c.name(e.Host), p.N, p.PSN, at(s.At))
+	nak := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return labelled(p, "NAK PSN") })
+	if nak != nil && nak.Sent <= c.untilRun(e) {
+		s.Packets = append(s.Packets, nak.N)
+		s.Text += fmt.Sprintf(", and names the gap in packet %d, a NAK", nak.N)
+	}
+	s.Text += "."
+	return s, true
+}
