@@ -25,7 +25,7 @@ const (
 	RecordRetry
 	// It waits, as the peer was not ready, and will send again from PSN on.
 	RecordWait
-	// No retry is left.
+	// No retry is left for PSN.
 	RecordGiveUp
 	// A deadline of the queue pair has come: TimerKind, and nanoseconds: of TimerAck the ack timeout, of
 	// TimerProbe the round trip. PSN is the oldest that is not acknowledged.
@@ -150,7 +150,11 @@ func (e *Engine) recordState(q *QP) {
 // recordDecision records that a requester goes back.
 func (e *Engine) recordDecision(kind RecordKind, q *QP) {
 	if e.recorder != nil {
-		e.recorder.add(Record{At: e.now, Kind: kind, QPN: q.qpn, PSN: q.rec.psn})
+		psn := q.rec.psn
+		if kind == RecordGiveUp {
+			psn = q.rec.una
+		}
+		e.recorder.add(Record{At: e.now, Kind: kind, QPN: q.qpn, PSN: psn})
 	}
 }
 

@@ -74,7 +74,7 @@ func (c *comparison) silence(host int, qpn, psn uint32, now int64) (since int64)
 	first := true
 	for i := range c.after.Packets {
 		p := &c.after.Packets[i]
-		if p.From == host && p.QPN == peer && p.PSN == psn && p.Kind == "request" && first {
+		if p.From == host && p.QPN == peer && p.PSN == psn && p.Kind == "request" && p.Sent < now && first {
 			since, first = max(since, p.Sent), false
 		}
 		for _, t := range []int64{p.Arrived, p.Again} {
@@ -88,19 +88,19 @@ func (c *comparison) silence(host int, qpn, psn uint32, now int64) (since int64)
 
 // asks is about the oldest packet, which is sent again because nothing is heard.
 func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
+	asked := c.asked(c.after, e)
+	e = asked[0]
 	timer := c.timerOf(e)
 	p := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return p.PSN == uint32(e.Record.PSN) })
 	if timer == nil || p == nil {
 		return s, false
 	}
-	s = Sentence{Kind: Cause, Host: e.Host, Packets: []int{p.N}, PSN: p.PSN, At: e.Time, Section: "4.7", Count: 1}
-	for _, x := range c.news {
-		if t := c.timerOf(x); x != e && x.Record.Kind == qp.RecordProbe && x.Host == e.Host && x.QPN == e.QPN &&
-			t.Record.Op == timer.Record.Op {
-			s.Count++
-		}
+	s = Sentence{Kind: Cause, Host: e.Host, Packets: []int{p.N}, PSN: p.PSN, At: e.Time, Section: "4.7",
+		Count: len(asked), Without: len(c.asked(c.before, e))}
+	who, what := c.name(e.Host), "by sending again the oldest packet that is not acknowledged, PSN"
+	if labelled(p, "RDMA_READ") {
+		what = "for the rest of the READ once more, from the first answer that is missing on, PSN"
 	}
-	who := c.name(e.Host)
 	if qp.TimerKind(timer.Record.Op) == qp.TimerAck {
 		s.Rule, s.For = "ack timeout", int64(timer.Record.Value)
 		code := ""
@@ -115,13 +115,41 @@ func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 		s.Rule, s.Trip = "probe", int64(timer.Record.Value)
 		s.For = e.Time - c.silence(e.Host, e.QPN, p.PSN, e.Time)
 		s.Text = fmt.Sprintf("%s has heard nothing for %s, and a round trip takes %s: without waiting for its ack timeout it asks, "+
-			"at %s, by sending again the oldest packet that is not acknowledged, PSN %d: %s.", who, span(s.For), span(s.Trip),
-			at(s.At), p.PSN, list(s.Packets))
+			"at %s, %s %d: %s.", who, span(s.For), span(s.Trip), at(s.At), what, p.PSN, list(s.Packets))
 	}
-	if s.Count > 1 {
+	switch s.Done = c.executedAt(p); {
+	case s.Count > 1 && s.Without > 0:
+		s.Text += fmt.Sprintf(" It does so %s, and %s without the change.", times(s.Count), times(s.Without))
+	case s.Count > 1:
 		s.Text += fmt.Sprintf(" It does so %s in all.", times(s.Count))
 	}
+	if s.Done > 0 {
+		s.Text += fmt.Sprintf(" %s has not had it before, and executes it at %s.", c.name(p.To), at(s.Done))
+	}
 	return s, true
+}
+
+// asked are the times at which a queue pair sends a PSN again to hear of it, from the change on.
+func (c *comparison) asked(p *world.Play, e *world.Entry) (all []*world.Entry) {
+	for i := range p.Entries {
+		x := &p.Entries[i]
+		if x.Record.Kind == qp.RecordProbe && x.Host == e.Host && x.QPN == e.QPN && x.Record.PSN == e.Record.PSN &&
+			x.Time >= c.changed[0].Sent {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// executedAt is when a packet was executed; 0: it was not.
+func (c *comparison) executedAt(p *world.Packet) int64 {
+	for i := range c.after.Entries {
+		if x := &c.after.Entries[i]; x.Packet == p.N && x.Host == p.To && x.Record.Kind == qp.RecordExecuted &&
+			uint32(x.Record.PSN) == p.PSN {
+			return x.Time
+		}
+	}
+	return 0
 }
 
 // again are the packets that come of a decision, and how they are said.
@@ -182,7 +210,7 @@ func repeatsGap(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 			"repeat). So only this is sent again: ", begin(list(s.Packets)), who, at(s.At), count(s.Without, "packet"), s.PSN,
 			isAre(s.Without))
 	} else {
-		s.Rule = "missing answer"
+		s.Rule, s.Want = "missing answer", p.PSN
 		s.Text = fmt.Sprintf("%s (%s, PSN %d) is at %s at %s. It answers what was asked for later than PSN %d, and answers come in order: "+
 			"so the answer to that is lost, and %s asks for it again: ", begin(list(s.Packets)), p.Label, p.PSN, who, at(s.At), s.PSN, who)
 	}
@@ -213,7 +241,7 @@ func waits(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 func givesUp(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	s = Sentence{Kind: Cause, Rule: "gives up", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.7"}
 	peer := c.pair(e.Host, e.QPN).Peer
-	limit := "retry_cnt"
+	limit, what := "retry_cnt", "ack timeout"
 	for i := range c.after.Packets {
 		p := &c.after.Packets[i]
 		if p.From == e.Host && p.QPN == peer && p.PSN == s.PSN && p.Kind == "request" && p.Sent <= e.Time {
@@ -221,10 +249,10 @@ func givesUp(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 		}
 	}
 	if e.Packet > 0 && labelled(&c.after.Packets[e.Packet-1], "RNR") {
-		limit = "rnr_retry"
+		limit, what = "rnr_retry", "RNR NAK"
 	}
-	s.Text = fmt.Sprintf("%s has sent PSN %d %s, and %s allows no more: at %s it gives up, its request ends with an error, and its "+
-		"queue pair with it.", c.name(e.Host), s.PSN, times(s.Count), limit, at(s.At))
+	s.Text = fmt.Sprintf("%s has sent PSN %d %s in vain. Each %s uses up a retry (%s), and none is left: at %s it gives up, its request "+
+		"ends with an error, and its queue pair is in ERR.", c.name(e.Host), s.PSN, times(s.Count), what, limit, at(s.At))
 	return s, true
 }
 
@@ -262,12 +290,11 @@ func seesMark(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 		return s, false
 	}
 	s = Sentence{Kind: Saw, Rule: "mark", Host: e.Host, At: e.Time, Section: "10.2", Packets: []int{e.Packet}}
-	p := &c.after.Packets[e.Packet-1]
 	s.Text = fmt.Sprintf("%s's device sees the mark of packet %d at %s", c.name(e.Host), e.Packet, at(s.At))
 	cnp := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return p.Kind == "cnp" })
 	if cnp != nil {
 		s.Packets = append(s.Packets, cnp.N)
-		s.Text += fmt.Sprintf(", and tells %s by a packet of its own, outside of the PSNs: packet %d, a CNP.", c.name(p.From), cnp.N)
+		s.Text += fmt.Sprintf(", and tells %s by a packet of its own, outside of the PSNs: packet %d, a CNP.", c.name(cnp.To), cnp.N)
 	} else {
 		s.Text += ". It has told the sender just before, and sends no second CNP so soon."
 	}
@@ -309,12 +336,53 @@ func drops(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	if sec := sections[reason]; sec != "" {
 		s.Section = sec
 	}
-	s.Packets = c.dropped(e, 0, false)
+	s.Packets = nil
+	for _, x := range c.news {
+		if x.Record.Kind == qp.RecordDropped && x.Record.Value == e.Record.Value && x.Host == e.Host && x.QPN == e.QPN && x.Packet > 0 {
+			s.Packets = append(s.Packets, x.Packet)
+		}
+	}
 	s.Count = len(s.Packets)
-	s.Text = fmt.Sprintf("%s's device drops %s, the first at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
-	if s.Count == 1 {
+	switch {
+	case s.Count > 1:
+		s.Text = fmt.Sprintf("%s's device drops %s, the first at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
+	case p.Again == e.Time:
+		s.Text = fmt.Sprintf("%s's device drops the copy of %s at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
+	default:
 		s.Text = fmt.Sprintf("%s's device drops %s at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
 	}
+	return s, true
+}
+
+// full is about packets that find no room at the switch, and had it, or the other way round.
+func (c *comparison) full() (s Sentence, ok bool) {
+	lost := func(p *world.Play) (all []*world.Packet) {
+		for i := range p.Packets {
+			if x := &p.Packets[i]; x.Fate == world.Lost && x.Change != world.Drop && x.To >= 0 {
+				all = append(all, x)
+			}
+		}
+		return all
+	}
+	was, is := lost(c.before), lost(c.after)
+	i := 0
+	for i < min(len(was), len(is)) && was[i].PSN == is[i].PSN && was[i].From == is[i].From && was[i].Sent == is[i].Sent {
+		i++
+	}
+	if i == len(was) && i == len(is) {
+		return s, false
+	}
+	s = Sentence{Kind: Saw, Rule: "full queue", Section: "10.1", Count: len(is), Without: len(was), Packets: numbers(is)}
+	if i < len(is) {
+		s.At = is[i].Sent
+	} else {
+		s.At = was[i].Sent
+	}
+	s.Text = fmt.Sprintf("The queue at the switch has other packets in it now, so others find it full: %s are lost there", count(s.Count, "packet"))
+	if s.Count == 1 {
+		s.Text = fmt.Sprintf("The queue at the switch has other packets in it now, so others find it full: %s is lost there", list(s.Packets))
+	}
+	s.Text += fmt.Sprintf(", and %d without the change.", s.Without)
 	return s, true
 }
 

@@ -81,7 +81,7 @@ func (c *comparison) late(p *world.Packet, s *Sentence) {
 	s.Text = fmt.Sprintf("is held up for %s, and is at %s at %s", span(s.For), c.name(p.To), at(p.Arrived))
 	for i := range c.after.Packets {
 		x := &c.after.Packets[i]
-		if x.From == p.From && x.QPN == p.QPN && x.Sent > p.Sent && x.Arrived > 0 && x.Arrived < p.Arrived {
+		if x.From == p.From && x.To == p.To && x.QPN == p.QPN && x.Sent > p.Sent && x.Arrived > 0 && x.Arrived < p.Arrived {
 			s.Count++
 		}
 	}

@@ -185,12 +185,20 @@ func (c *comparison) repeated(host int, qpn uint32, from, to int64) (all []*worl
 		if p.From != host || p.QPN != peer || p.Kind != "request" {
 			continue
 		}
-		if seen[p.PSN] && p.Sent >= from && p.Sent < to {
+		if (seen[p.PSN] || c.rest(p, qpn)) && p.Sent >= from && p.Sent < to {
 			all = append(all, p)
 		}
 		seen[p.PSN] = true
 	}
 	return all
+}
+
+// rest says whether a packet asks for the rest of a READ that has been asked for: no request of the
+// program begins with its PSN.
+func (c *comparison) rest(p *world.Packet, qpn uint32) bool {
+	return labelled(p, "RDMA_READ") && !slices.ContainsFunc(c.after.Entries, func(e world.Entry) bool {
+		return e.Record.Kind == qp.RecordRequest && e.QPN == qpn && uint32(e.Record.PSN) == p.PSN
+	})
 }
 
 // never is later than anything.

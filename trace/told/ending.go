@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/goroce/goroce/trace/world"
 )
@@ -83,10 +84,15 @@ func (c *comparison) application() Sentence {
 			break
 		}
 	}
-	s.Bytes = c.unlike()
-	if s.Bytes > 0 {
-		s.Text += fmt.Sprintf(" At the end %s in their memory %s not what they are without the change.",
-			count(s.Bytes, "byte"), isAre(s.Bytes))
+	for h := range c.after.Hosts {
+		if s.Bytes = c.unlike(h); s.Bytes > 0 {
+			s.Owner = h
+			s.Text = strings.Replace(s.Text, "No program notices", "No completion tells of it", 1)
+			s.Text = strings.Replace(s.Text, "The programs notice nothing", "The completions tell nothing", 1)
+			s.Text += fmt.Sprintf(" But at the end %s of %s's memory %s not what %s without the change.", count(s.Bytes, "byte"),
+				c.name(h), isAre(s.Bytes), map[bool]string{true: "it is", false: "they are"}[s.Bytes == 1])
+			break
+		}
 	}
 	return s
 }
@@ -99,15 +105,14 @@ func eventName(text string) string {
 	return text
 }
 
-// unlike counts the bytes of all regions that are not the same in the end.
-func (c *comparison) unlike() (n int) {
-	for _, h := range c.after.Hosts {
-		for _, r := range h.Regions {
-			was, is := c.before.Memory(h.Name, r.Name), c.after.Memory(h.Name, r.Name)
-			for i := range min(len(was), len(is)) {
-				if was[i] != is[i] {
-					n++
-				}
+// unlike counts the bytes of a host's regions that are not the same in the end.
+func (c *comparison) unlike(host int) (n int) {
+	h := &c.after.Hosts[host]
+	for _, r := range h.Regions {
+		was, is := c.before.Memory(h.Name, r.Name), c.after.Memory(h.Name, r.Name)
+		for i := range min(len(was), len(is)) {
+			if was[i] != is[i] {
+				n++
 			}
 		}
 	}
@@ -135,7 +140,7 @@ func (c *comparison) completions() Sentence {
 		}
 		for i := range is {
 			total++
-			if d := is[i].Time - was[i].Time; d > late || latest == nil && d != 0 {
+			if d := is[i].Time - was[i].Time; max(d, -d) > max(late, -late) {
 				latest, late = is[i], d
 			}
 		}
@@ -150,13 +155,17 @@ func (c *comparison) completions() Sentence {
 		}
 		return Sentence{Rule: "nothing", Text: text, Count: total}
 	}
-	s := Sentence{Rule: "later", Host: latest.Host, At: latest.Time, Before: latest.Time - late, For: late, Count: int(latest.WRID)}
+	s := Sentence{Rule: "later", Host: latest.Host, At: latest.Time, Before: latest.Time - late, For: late, WR: latest.WRID}
 	than := "later"
 	if late < 0 {
 		than = "sooner"
 	}
-	s.Text = fmt.Sprintf("The programs notice nothing but the time: the completion of %s's wr %d says %s as before, at %s "+
-		"instead of %s, %s %s.", c.name(s.Host), latest.WRID, latest.Status, at(s.At), at(s.Before), span(max(late, -late)), than)
+	s.Text = fmt.Sprintf("The programs notice nothing but the time: the completion of %s's wr %d says %s, as without the change, %s "+
+		"%s", c.name(s.Host), latest.WRID, latest.Status, span(max(late, -late)), than)
+	if s.At != billOf(c.after).last {
+		s.Text += fmt.Sprintf(", at %s instead of %s", at(s.At), at(s.Before))
+	}
+	s.Text += "."
 	return s
 }
 
@@ -175,25 +184,26 @@ func (c *comparison) unequal(h int, was, is []*world.Completion) (s Sentence, di
 	case i == len(was) && i == len(is):
 		return s, false
 	case i < len(was) && i < len(is) && was[i].WRID == is[i].WRID && was[i].QPN == is[i].QPN:
-		s.Rule, s.At = "other status", is[i].Time
+		s.Rule, s.At, s.WR = "other status", is[i].Time, is[i].WRID
 		s.Text = fmt.Sprintf("%s notices: its wr %d ends with %s (%d) at %s, and not with %s (%d).", who, is[i].WRID,
 			is[i].Status, is[i].Number, at(s.At), was[i].Status, was[i].Number)
 		if is[i].Number == was[i].Number {
+			s.Rule, s.Spared, s.Code = "other length", is[i].Length, was[i].Length
 			s.Text = fmt.Sprintf("%s notices: the completion of its wr %d is of %d bytes at %s, and not of %d.", who, is[i].WRID,
-				is[i].Length, at(s.At), was[i].Length)
+				s.Spared, at(s.At), s.Code)
 		}
 	case len(is) < len(was):
 		missing := missingOf(was, is)
-		s.Rule = "fewer"
+		s.Rule, s.WR = "fewer", missing.WRID
 		s.Text = fmt.Sprintf("%s waits in vain: of %s it gets %d, and the one of wr %d (%s) never comes.", who,
 			count(len(was), "completion"), len(is), missing.WRID, missing.Status)
 	case len(is) > len(was):
 		more := missingOf(is, was)
-		s.Rule, s.At = "more", more.Time
+		s.Rule, s.At, s.WR = "more", more.Time, more.WRID
 		s.Text = fmt.Sprintf("%s gets %s and not %d: that of wr %d (%s) comes at %s.", who, count(len(is), "completion"),
 			len(was), more.WRID, more.Status, at(s.At))
 	default:
-		s.Rule, s.At = "other order", is[i].Time
+		s.Rule, s.At, s.WR, s.Other = "other order", is[i].Time, is[i].WRID, was[i].WRID
 		s.Text = fmt.Sprintf("%s sees its completions in another order: wr %d (%s) comes at %s where wr %d (%s) came.", who,
 			is[i].WRID, is[i].Status, at(s.At), was[i].WRID, was[i].Status)
 	}

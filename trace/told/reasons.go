@@ -12,18 +12,18 @@ import (
 
 // reasons are why a change led to nothing that a device decides.
 var reasons = []func(c *comparison, p *world.Packet) (Sentence, bool){
-	unmarked, droppedAnyway, covered, noAnswers, spared, held, unused, alike,
+	unmarked, alike, asLost, covered, droppedAnyway, noAnswers, spared, held, unused, completes,
 }
 
 // reason is the first that holds.
-func (c *comparison) reason() Sentence {
+func (c *comparison) reason() (s Sentence, ok bool) {
 	p := c.changed[0]
 	for _, r := range reasons {
 		if s, ok := r(c, p); ok {
-			return s
+			return s, true
 		}
 	}
-	return moved(c, p)
+	return moved(c, p), false
 }
 
 // unmarked is about a mark that nobody acts on.
@@ -49,6 +49,19 @@ func unmarked(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	return s, true
 }
 
+// asLost is about a packet that its lesson loses, and that gets no further now either.
+func asLost(c *comparison, p *world.Packet) (s Sentence, ok bool) {
+	x := c.twin(p)
+	lost := func(p *world.Packet) bool { return p.Fate == world.Lost || p.Fate == world.Corrupted }
+	if x == nil || p.To < 0 || !lost(p) || !lost(x) {
+		return s, false
+	}
+	s = Sentence{Kind: Cause, Rule: "lost anyway", Host: p.To, At: p.Sent, Section: "4.5", Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("Without the change %s does not get through either (it is %s): to %s it is one that never came, in both cases.",
+		list(s.Packets), x.Fate, c.name(p.To))
+	return s, true
+}
+
 // droppedAnyway is about a packet that its receiver throws away in either case.
 func droppedAnyway(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	if c.twin(p) == nil || p.To < 0 {
@@ -59,6 +72,9 @@ func droppedAnyway(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		if e.Packet != p.N || e.Host != p.To || e.Record.Kind != qp.RecordDropped {
 			continue
 		}
+		if p.Arrived > 0 && p.Fate != world.Corrupted && !c.drops(p) {
+			return s, false // and now it is not
+		}
 		s = Sentence{Kind: Cause, Rule: "dropped anyway", Host: p.To, At: e.Time, Section: "1.13", Packets: []int{p.N}}
 		r := wire.DropReason(e.Record.Value)
 		if sec := sections[r]; sec != "" {
@@ -68,7 +84,9 @@ func droppedAnyway(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		case wire.DropGhost:
 			s.Section = "4.4"
 		case wire.DropOutOfSequence, wire.DropDuplicate:
-			s.Section = "4.5"
+			if s.Section = "4.5"; service(p) == "UC" {
+				s.Section = "6.4"
+			}
 		case wire.DropMalformed:
 			return s, false
 		}
@@ -77,6 +95,17 @@ func droppedAnyway(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		return s, true
 	}
 	return s, false
+}
+
+// drops says whether a packet is dropped by its receiver.
+func (c *comparison) drops(p *world.Packet) bool {
+	for i := range c.after.Entries {
+		e := &c.after.Entries[i]
+		if e.Packet == p.N && e.Host == p.To && e.Record.Kind == qp.RecordDropped {
+			return true
+		}
+	}
+	return false
 }
 
 // covered is about an ACK in whose place another speaks.
@@ -105,7 +134,7 @@ func covered(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 // noAnswers is about services that ask for none.
 func noAnswers(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	t := service(p)
-	if t != "UC" && t != "UD" || p.Change == world.Delay {
+	if t != "UC" && t != "UD" {
 		return s, false
 	}
 	s = Sentence{Kind: Cause, Rule: "no acknowledgements", Host: p.From, At: p.Sent, Section: "6.1", Packets: []int{p.N}}
@@ -116,13 +145,13 @@ func noAnswers(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 
 // lacks says what a device does not do now.
 var lacks = map[qp.RecordKind]string{
-	qp.RecordRetry:     "%s does not go back to PSN %d",
-	qp.RecordGap:       "%s is not told that PSN %d is missing",
-	qp.RecordProbe:     "%s need not send PSN %d again",
-	qp.RecordWait:      "%s need not wait with PSN %d",
-	qp.RecordGiveUp:    "%s does not give up PSN %d",
-	qp.RecordExecuted:  "%s does not execute PSN %d",
-	qp.RecordDuplicate: "%s gets PSN %d only once",
+	qp.RecordRetry:     "%s does not go back to PSN %d, as it does",
+	qp.RecordGap:       "%s does not hear that PSN %d is missing, as it does",
+	qp.RecordProbe:     "%s does not send PSN %d again to ask, as it does",
+	qp.RecordWait:      "%s does not have to wait with PSN %d for a receive, as it has to",
+	qp.RecordGiveUp:    "%s does not give up PSN %d, as it does",
+	qp.RecordExecuted:  "%s does not execute PSN %d, as it does",
+	qp.RecordDuplicate: "%s does not get PSN %d a second time, as it does",
 }
 
 // spared is about what would have come, and does not.
@@ -140,9 +169,19 @@ func spared(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		case qp.RecordExecuted, qp.RecordDuplicate:
 			s.Section = "4.5"
 		}
-		s.Text = fmt.Sprintf("Because of what becomes of %s, something does not come that came at %s: %s.", list(s.Packets), at(e.Time),
-			fmt.Sprintf(say, c.name(e.Host), s.PSN))
+		s.Text = fmt.Sprintf("So "+say+" at %s without the change.", c.name(e.Host), s.PSN, at(e.Time))
 		return s, true
+	}
+	return s, false
+}
+
+// relieved is spared of what costs most: waiting, going back, giving up.
+func (c *comparison) relieved() (s Sentence, ok bool) {
+	for _, e := range c.gone {
+		switch e.Record.Kind {
+		case qp.RecordRetry, qp.RecordWait, qp.RecordGiveUp:
+			return spared(&comparison{before: c.before, after: c.after, gone: []*world.Entry{e}}, c.changed[0])
+		}
 	}
 	return s, false
 }
@@ -153,7 +192,7 @@ func held(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	if p.Change != world.Delay || p.Arrived == 0 || x == nil || x.Arrived == 0 {
 		return s, false
 	}
-	s = Sentence{Kind: Cause, Rule: "waits for it", Host: p.To, At: p.Arrived, Before: x.Arrived, Section: "6.1", Packets: []int{p.N}}
+	s = Sentence{Kind: Cause, Rule: "waits for it", Host: p.To, PSN: p.PSN, At: p.Arrived, Before: x.Arrived, Section: "6.1", Packets: []int{p.N}}
 	s.For = p.Arrived - x.Arrived
 	switch t := service(p); {
 	case t == "UC" || t == "UD":
@@ -161,11 +200,11 @@ func held(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		s.Text = fmt.Sprintf("%s is at %s at %s instead of %s. %s has no acknowledgements, so %s does not wait for any.", begin(list(s.Packets)),
 			c.name(p.To), at(s.At), at(s.Before), t, c.name(p.From))
 	case p.Kind == "request":
-		s.Text = fmt.Sprintf("%s executes PSN %d when it is there, at %s instead of %s, and answers then; %s's request is complete only with the "+
-			"answer. No time of %s's is up before.", c.name(p.To), p.PSN, at(s.At), at(s.Before), c.name(p.From), c.name(p.From))
+		s.Text = fmt.Sprintf("%s can answer PSN %d only when it is there, at %s instead of %s, and %s's request ends only with the answer. No "+
+			"timer of %s's runs out before.", c.name(p.To), p.PSN, at(s.At), at(s.Before), c.name(p.From), c.name(p.From))
 	default:
-		s.Text = fmt.Sprintf("A request is complete when its answer is there: %s has this one at %s instead of %s. That is soon enough: no time "+
-			"of %s's is up before.", c.name(p.To), at(s.At), at(s.Before), c.name(p.To))
+		s.Text = fmt.Sprintf("A request ends only when its answer is there: %s has this one at %s instead of %s. No timer of %s's runs out before.",
+			c.name(p.To), at(s.At), at(s.Before), c.name(p.To))
 	}
 	return s, true
 }
@@ -182,6 +221,22 @@ func unused(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	}
 	s.Text = fmt.Sprintf("The copy of %s is at %s at %s: %s.", list(s.Packets), c.name(p.To), at(s.At), what)
 	return s, true
+}
+
+// completes is about an answer that ends a request.
+func completes(c *comparison, p *world.Packet) (s Sentence, ok bool) {
+	for i := range c.after.Completions {
+		x := &c.after.Completions[i]
+		if p.Kind == "request" || x.Host != p.To || x.Time != p.Arrived {
+			continue
+		}
+		s = Sentence{Kind: Cause, Rule: "completes", Host: p.To, PSN: p.PSN, At: x.Time, Section: "6.1", Packets: []int{p.N},
+			WR: x.WRID}
+		s.Text = fmt.Sprintf("A request ends with its answer: %s is that of %s's wr %d, which completes with it, at %s.", list(s.Packets),
+			c.name(p.To), x.WRID, at(s.At))
+		return s, true
+	}
+	return s, false
 }
 
 // alike is about a play that is the same.

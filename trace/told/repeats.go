@@ -46,11 +46,11 @@ func insteadOf(op wire.Opcode) instead {
 		return instead{"kept answer", "4.6", "It does not change the value again", "ATOMIC_ACKNOWLEDGE",
 			"answers with what it has kept for this, the value from before"}
 	case info.Flags&wire.OpSend != 0 && info.Flags&wire.OpConsumesRecv != 0 && info.Flags&wire.OpEnd != 0:
-		return instead{"ACK again", "4.5", "It takes no second receive, so the program has the message once", "ACK", "repeats its ACK"}
+		return instead{"ACK again", "4.5", "It takes no second receive, so the program has the message once", "ACK", "only sends an ACK"}
 	case info.Flags&wire.OpSend != 0:
-		return instead{"ACK again", "4.5", "It does not store it again", "ACK", "repeats its ACK"}
+		return instead{"ACK again", "4.5", "It does not store it again", "ACK", "only sends an ACK"}
 	case info.Flags&wire.OpWrite != 0:
-		return instead{"ACK again", "4.5", "It does not write again", "ACK", "repeats its ACK"}
+		return instead{"ACK again", "4.5", "It does not write again", "ACK", "only sends an ACK"}
 	}
 	return instead{"ACK again", "4.5", "It does not execute it again", "", "answers again"}
 }

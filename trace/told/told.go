@@ -52,9 +52,13 @@ type Sentence struct {
 	Without int    `json:"without,omitempty"`
 	Bytes   int    `json:"bytes,omitempty"` // that were sent
 	Spared  int    `json:"spared,omitempty"`
-	Trip    int64  `json:"trip,omitempty"` // the round trip as it was measured
-	Code    int    `json:"code,omitempty"` // of the ack timeout
-	Want    uint32 `json:"want,omitempty"` // the PSN that is missing
+	WR      uint64 `json:"wr,omitempty"`    // wr_id of a completion
+	Other   uint64 `json:"other,omitempty"` // wr_id of the one in whose place it is
+	Owner   int    `json:"owner,omitempty"` // whose memory has so many other bytes
+	Trip    int64  `json:"trip,omitempty"`  // the round trip as it was measured
+	Code    int    `json:"code,omitempty"`  // of the ack timeout
+	Done    int64  `json:"done,omitempty"`  // when what was sent again was executed
+	Want    uint32 `json:"want,omitempty"`  // the PSN that is missing
 }
 
 // most sentences between that about the change and those about its price.
@@ -78,21 +82,29 @@ func Tell(before, after *world.Play, changes []world.Change) []Sentence {
 	return all
 }
 
-// story is what came of the change: the first thing that an end saw, what acted, what came twice. A
-// cause is always among it: if nothing acted, why not.
+// story is what came of the change: what acted, what came twice, what an end saw before. If nothing
+// acted and nothing came twice, it is why not.
 func (c *comparison) story() []Sentence {
 	causes, repeats, seen := c.causes(), c.repeats(), c.sights()
-	if len(causes) == 0 && len(seen) == 0 || len(causes) == 0 && len(repeats) == 0 {
-		causes = append(causes, c.reason())
+	if s, ok := c.full(); ok {
+		seen = append(seen, s)
 	}
-	if len(causes) == 0 {
-		causes = append(causes, c.reason())
-	}
-	chosen := causes[:1:1]
-	for _, more := range [][]Sentence{repeats, seen, causes[1:]} {
-		if len(more) > 0 && len(chosen) < most {
-			chosen = append(chosen, more[0])
+	if len(causes)+len(repeats) == 0 {
+		if s, ok := c.reason(); ok || len(seen) == 0 {
+			causes = append(causes, s)
+			seen = slices.DeleteFunc(seen, func(x Sentence) bool { return x.Rule == "dropped" && s.Rule == "dropped anyway" })
 		}
+	}
+	var chosen []Sentence
+	for i := range most {
+		for _, more := range [][]Sentence{causes, repeats, seen} {
+			if i < len(more) && len(chosen) < most {
+				chosen = append(chosen, more[i])
+			}
+		}
+	}
+	if s, ok := c.relieved(); ok && len(chosen) < most {
+		chosen = append(chosen, s)
 	}
 	slices.SortStableFunc(chosen, func(a, b Sentence) int { return int(a.At - b.At) })
 	return chosen
