@@ -3,15 +3,17 @@ package learn
 // A lesson that a student has changed: the play, what is to be told of it (package told), and which
 // sentences of the text are not true of it any more.
 //
-// A sentence is not if it points at what is not there: at a packet that is another one now, does not
+// A sentence is not if it points at what is not there: at a packet that is not sent now, does not
 // arrive, or is treated otherwise; at a completion, refusal or event that has not come. Or if a claim
-// is not true that the sentence is bound to (bound.go).
+// is not true that the sentence is bound to (bound.go). A packet that only has another number is
+// pointed at by that.
 
 import (
 	"fmt"
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goroce/goroce/qp"
@@ -49,6 +51,7 @@ func (l *Lesson) Change(changes []world.Change) *Changed {
 	}{{l.Text, &c.Lesson.Text}, {l.Why, &c.Lesson.Why}, {l.NIC, &c.Lesson.NIC}} {
 		*text.to = d.mark(text.source, &c.Untrue)
 	}
+	after.Notes = notes(c.Lesson.Text, after)
 	return c
 }
 
@@ -76,9 +79,12 @@ func (d *doubt) mark(text string, all *[]Untrue) []Passage {
 // sentences cuts pieces where sentences end, and marks those of the ones that are not true.
 func (d *doubt) sentences(was, is []Piece, all *[]Untrue) (out []Piece) {
 	first := 0 // of the sentence, in out
-	why := ""
+	why, lost := "", ""
 	end := func() {
 		whole := Passage{Pieces: out[first:]}.String()
+		if why == "" && !isOfSender(whole) {
+			why = lost
+		}
 		if why == "" {
 			why = d.bound(whole)
 		}
@@ -88,13 +94,16 @@ func (d *doubt) sentences(was, is []Piece, all *[]Untrue) (out []Piece) {
 			}
 			*all = append(*all, Untrue{strings.TrimSpace(whole), why})
 		}
-		first, why = len(out), ""
+		first, why, lost = len(out), "", ""
 	}
 	for i, x := range was {
 		if x.Packet > 0 || x.Host != "" {
-			out = append(out, x)
+			out = append(out, d.renumbered(x))
 			if why == "" {
 				why = d.pointer(x, is[i])
+			}
+			if lost == "" {
+				lost = d.lost(x)
 			}
 			continue
 		}
@@ -120,27 +129,74 @@ func (d *doubt) pointer(was, is Piece) string {
 		}
 		return ""
 	}
-	n := was.Packet
-	if n > len(d.after.Packets) {
-		return fmt.Sprintf("here there is no packet %d", n)
-	}
-	a, b := &d.before.Packets[n-1], &d.after.Packets[n-1]
+	n := d.same(was.Packet)
+	a := &d.before.Packets[was.Packet-1]
 	switch {
-	case a.Label != b.Label || a.PSN != b.PSN || a.From != b.From || a.To != b.To:
-		return fmt.Sprintf("here packet %d is %s with PSN %d from %s", n, b.Label, b.PSN, d.after.Hosts[b.From].Name)
-	case (a.Fate == world.Lost) != (b.Fate == world.Lost):
-		return fmt.Sprintf("here packet %d is %s", n, b.Fate)
-	case is.wrong != nil:
-		return fmt.Sprintf("here packet %d is %s, %s", n, b.Label, b.Fate)
+	case n == 0:
+		return fmt.Sprintf("here there is no such packet: no %s with PSN %d", a.Label, a.PSN)
+	case d.lost(was) != "":
+		return ""
+	case a.Fate == world.Lost && d.after.Packets[n-1].Fate != world.Lost:
+		return fmt.Sprintf("here packet %d is not lost", n)
 	}
 	did := became(d.after, n)
 	switch {
-	case slices.Equal(did, became(d.before, n)):
+	case slices.Equal(did, became(d.before, was.Packet)):
 		return ""
 	case len(did) == 0:
 		return fmt.Sprintf("here nothing comes of packet %d", n)
 	}
 	return fmt.Sprintf("here packet %d is %s", n, strings.Join(did, ", "))
+}
+
+// same is the number that a packet of the lesson has in the changed play: that of the packet that
+// says the same and was sent as often before; 0: there is none.
+func (d *doubt) same(n int) int {
+	a := &d.before.Packets[n-1]
+	is := func(x *world.Packet) bool {
+		return x.Label == a.Label && x.PSN == a.PSN && x.QPN == a.QPN && x.From == a.From && x.To == a.To
+	}
+	left := 0
+	for i := range d.before.Packets[:n] {
+		if is(&d.before.Packets[i]) {
+			left++
+		}
+	}
+	for i := range d.after.Packets {
+		if x := &d.after.Packets[i]; is(x) {
+			if left--; left == 0 {
+				return x.N
+			}
+		}
+	}
+	return 0
+}
+
+// renumbered is a pointer to a packet that may have another number.
+func (d *doubt) renumbered(x Piece) Piece {
+	if x.Packet == 0 {
+		return x
+	}
+	if n := d.same(x.Packet); n > 0 {
+		x.Text = strings.Replace(x.Text, strconv.Itoa(x.Packet), strconv.Itoa(n), 1)
+		x.Packet = n
+	}
+	return x
+}
+
+// lost says that a packet does not come where it came; "" if it comes, or did not.
+func (d *doubt) lost(x Piece) string {
+	if x.Packet == 0 || d.before.Packets[x.Packet-1].Arrived == 0 {
+		return ""
+	}
+	n := d.same(x.Packet)
+	if n == 0 {
+		return ""
+	}
+	if b := &d.after.Packets[n-1]; b.Arrived == 0 || b.Fate == world.Corrupted && d.before.Packets[x.Packet-1].Fate != world.Corrupted {
+		return fmt.Sprintf("here packet %d is %s", n, b.Fate)
+	}
+	return ""
 }
 
 // became is what a receiver has done with a packet.

@@ -79,7 +79,7 @@ func Find(name string) *Lesson {
 func (l *Lesson) Play(changes []world.Change) *world.Play {
 	p := world.Run(l.Scenario, changes)
 	p.Title = l.Title
-	p.Notes = append(p.Notes, notes(l.Text, p)...)
+	p.Notes = append(p.Notes, notes(Passages(l.Text, p), p)...)
 	return p
 }
 

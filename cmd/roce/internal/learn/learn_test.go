@@ -45,7 +45,7 @@ func TestQuestion(t *testing.T) {
 // A change is played, and what came of it is said.
 func TestChanges(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, Run(&out, "write", Options{Changes: []string{"drop:1"}}))
+	require.NoError(t, Run(&out, "write", Options{Changes: []string{"drop:2"}}))
 	require.Contains(t, out.String(), "ack timeout of 1.049 ms")
 	require.Contains(t, out.String(), "Not true any more")
 	out.Reset()
