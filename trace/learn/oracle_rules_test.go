@@ -149,6 +149,7 @@ func asksTruth(o *oracle, s *told.Sentence) error {
 		}), "no timer of %d", was),
 		must(!o.acknowledged(s.Host, own, s.PSN, s.At), "it was acknowledged before"),
 		must(asked(o.after) == s.Count && asked(o.before) == s.Without, "it asks %d times, and before %d", asked(o.after), asked(o.before)),
+		must(len(s.Packets) < 2 || o.packet(s.Packets[1]).Kind == "nak" && o.packet(s.Packets[1]).PSN == s.PSN && done == 0, "packet %d refuses nothing", s.Packets[len(s.Packets)-1]),
 		must((done > 0) == (s.Done > 0) && (s.Done == 0 || o.executions(p.QPN, p.PSN, s.Done-1) == 0), "%d executions", done))
 }
 
@@ -207,10 +208,18 @@ func droppedTruth(o *oracle, s *told.Sentence) error {
 	for i := range o.after.Entries {
 		if e := &o.after.Entries[i]; e.Kind == "dropped" && e.Host == s.Host && e.Time == s.At && e.Packet == s.Packets[0] {
 			reason := wire.DropReason(e.Record.Value)
-			return first(o.areDropped(s.Host, s.Packets, reason), must(s.Rule != "dropped" || strings.Contains(s.Text, reason.Explain()), "it is %v", reason))
+			return first(o.areDropped(s.Host, s.Packets, reason), must(s.Rule != "dropped" || strings.Contains(s.Text, reason.Explain()), "it is %v", reason),
+				must(!strings.Contains(s.Text, "in ERR") || o.inErr(e.QPN, s.At), "it is not in ERR"))
 		}
 	}
 	return fmt.Errorf("packet %d is not dropped at %d", s.Packets[0], s.At)
+}
+
+// inErr says whether a queue pair has gone to ERR by a time.
+func (o *oracle) inErr(qpn uint32, at int64) bool {
+	return o.count(o.after, "state", func(e *world.Entry) bool {
+		return e.QPN == qpn && e.Time <= at && qp.QPState(e.Record.Op) == qp.StateErr
+	}) > 0
 }
 
 // duplicateTruth: a request that was there before is not executed again, and what answers it comes.
@@ -249,6 +258,10 @@ var reasonTruths = map[string]truth{
 		p := o.packet(s.Packets[0])
 		answered := slices.ContainsFunc(o.after.Packets, func(x world.Packet) bool { return x.To == p.From && x.Kind == "ack" && x.QPN == o.peer(p.QPN) })
 		return must(!answered && !strings.HasPrefix(p.Op, "RC") && s.At == p.Sent, "it is %s", p.Op)
+	},
+	"executed now": func(o *oracle, s *told.Sentence) error {
+		is := func(e *world.Entry) bool { return e.Host == s.Host && uint32(e.Record.PSN) == s.PSN }
+		return first(o.entry(o.after, "executed", s.Host, s.At, is), must(o.count(o.before, "executed", is) < o.count(o.after, "executed", is), "it is executed anyway"))
 	},
 	"spared": func(o *oracle, s *told.Sentence) error {
 		for i := range o.before.Entries {

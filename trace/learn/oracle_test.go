@@ -209,7 +209,18 @@ func costTruth(o *oracle, s *told.Sentence) error {
 	word := map[bool]string{true: "costs", false: "saves"}[last >= wasLast]
 	return first(must(s.Count == n && s.Bytes == bytes && s.Without == was && s.Spared == wasBytes, "it is %d %d and %d %d", n, bytes, was, wasBytes),
 		must(s.At == last && s.Before == wasLast && s.For == last-wasLast, "it is %d and %d", last, wasLast),
-		must(strings.Contains(s.Text, word), "it does not say %q", word))
+		must(strings.Contains(s.Text, word), "it does not say %q", word), o.wire(s))
+}
+
+// wire judges what is said of a packet that the others wait for: it takes so long, with what Ethernet
+// adds, at 10 Gbit/s or, in the lesson "lossy", at 1.
+func (o *oracle) wire(s *told.Sentence) error {
+	if len(s.Packets) == 0 {
+		return nil
+	}
+	p := o.packet(s.Packets[0])
+	bits := int64(len(p.Bytes)+38) * 8
+	return must((p.Again > 0 || p.Label == "CNP") && (bits/10 == s.For || bits == s.For || p.Again-p.Arrived == s.For), "it takes %d bits", bits)
 }
 
 // program are the completions of a host.

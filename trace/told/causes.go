@@ -46,7 +46,9 @@ func (c *comparison) tell(table map[qp.RecordKind]teller) (all []Sentence) {
 		if say == nil {
 			continue
 		}
-		if s, ok := say(c, e); ok && !slices.ContainsFunc(all, func(x Sentence) bool { return x.Rule == s.Rule }) {
+		if s, ok := say(c, e); ok && !slices.ContainsFunc(all, func(x Sentence) bool {
+			return x.Rule == s.Rule && (s.Kind == Saw || x.PSN == s.PSN) || x.Rule == "gap" && s.Rule == "gap, asked for"
+		}) {
 			all = append(all, s)
 		}
 	}
@@ -125,8 +127,22 @@ func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	}
 	if s.Done > 0 {
 		s.Text += fmt.Sprintf(" %s has not had it before, and executes it at %s.", c.name(p.To), at(s.Done))
+	} else if nak := c.refusalOf(p); nak != nil {
+		s.Packets = append(s.Packets, nak.N)
+		s.Text += fmt.Sprintf(" %s answers it by packet %d (%s).", c.name(p.To), nak.N, nak.Label)
 	}
 	return s, true
+}
+
+// refusalOf is the NAK that answers a packet at once; nil, if there is none.
+func (c *comparison) refusalOf(p *world.Packet) *world.Packet {
+	for i := range c.after.Packets[p.N:] {
+		x := &c.after.Packets[p.N+i]
+		if x.From == p.To && x.To == p.From && x.Kind == "nak" && x.PSN == p.PSN && x.Sent == p.Arrived && p.Arrived > 0 {
+			return x
+		}
+	}
+	return nil
 }
 
 // asked are the times at which a queue pair sends a PSN again to hear of it, from the change on.
@@ -286,7 +302,7 @@ func isRefused(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 
 // seesMark is about a packet that comes with a mark.
 func seesMark(c *comparison, e *world.Entry) (s Sentence, ok bool) {
-	if e.Packet == 0 {
+	if e.Packet == 0 || c.after.Packets[e.Packet-1].Change != world.Mark {
 		return s, false
 	}
 	s = Sentence{Kind: Saw, Rule: "mark", Host: e.Host, At: e.Time, Section: "10.2", Packets: []int{e.Packet}}
@@ -343,15 +359,33 @@ func drops(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 		}
 	}
 	s.Count = len(s.Packets)
+	why := reason.Explain()
+	if reason == wire.DropQPState && c.stateOf(e) == qp.StateErr {
+		why += ", as it is in ERR since it refused a request or its own one failed"
+	}
 	switch {
 	case s.Count > 1:
-		s.Text = fmt.Sprintf("%s's device drops %s, the first at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
+		s.Text = fmt.Sprintf("%s's device drops %s, the first at %s: %s.", who, list(s.Packets), at(s.At), why)
 	case p.Again == e.Time:
-		s.Text = fmt.Sprintf("%s's device drops the copy of %s at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
+		s.Text = fmt.Sprintf("%s's device drops the copy of %s at %s: %s.", who, list(s.Packets), at(s.At), why)
 	default:
-		s.Text = fmt.Sprintf("%s's device drops %s at %s: %s.", who, list(s.Packets), at(s.At), reason.Explain())
+		s.Text = fmt.Sprintf("%s's device drops %s at %s: %s.", who, list(s.Packets), at(s.At), why)
 	}
 	return s, true
+}
+
+// stateOf is the state that a queue pair is in when something happens.
+func (c *comparison) stateOf(e *world.Entry) (state qp.QPState) {
+	for i := range c.after.Entries {
+		x := &c.after.Entries[i]
+		if x.Time > e.Time {
+			break
+		}
+		if x.Record.Kind == qp.RecordState && x.Host == e.Host && x.QPN == e.QPN {
+			state = qp.QPState(x.Record.Op)
+		}
+	}
+	return state
 }
 
 // full is about packets that find no room at the switch, and had it, or the other way round.

@@ -69,7 +69,37 @@ func (c *comparison) cost() Sentence {
 		s.Text += fmt.Sprintf("; %s with %s are sent instead of %d with %d.", count(s.Count, "packet"),
 			count(s.Bytes, "byte"), s.Without, s.Spared)
 	}
+	if n := c.inTheWay(s.For); n > 0 {
+		s.Packets = []int{n}
+		s.Text += fmt.Sprintf(" The time is what packet %d takes on the wire: what is behind it waits.", n)
+		if c.after.Packets[n-1].Again > 0 {
+			s.Text = strings.Replace(s.Text, "what packet", "what the copy of packet", 1)
+		}
+	}
 	return s
+}
+
+// inTheWay is a packet that takes so long to leave, or whose copy does: one that is there only with
+// the change; 0: none.
+func (c *comparison) inTheWay(d int64) int {
+	if p := c.changed[0]; p.Again > 0 && d > 0 && p.Again-p.Arrived == d {
+		return p.N
+	}
+	for i := range c.after.Packets {
+		p := &c.after.Packets[i]
+		if p.Kind != "cnp" || c.twin(p) != nil {
+			continue
+		}
+		for j := range c.after.Packets[i+1:] {
+			if x := &c.after.Packets[i+1+j]; x.From == p.From {
+				if d > 0 && x.Sent-p.Sent == d {
+					return p.N
+				}
+				break
+			}
+		}
+	}
+	return 0
 }
 
 // application is about what the programs have: completions, events, memory.

@@ -12,7 +12,7 @@ import (
 
 // reasons are why a change led to nothing that a device decides.
 var reasons = []func(c *comparison, p *world.Packet) (Sentence, bool){
-	unmarked, alike, asLost, covered, droppedAnyway, noAnswers, spared, held, unused, completes,
+	unmarked, seen, alike, asLost, covered, droppedAnyway, gains, noAnswers, spared, held, unused, completes,
 }
 
 // reason is the first that holds.
@@ -47,6 +47,16 @@ func unmarked(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		return s, false
 	}
 	return s, true
+}
+
+// seen is about a mark among others, which leads to no more than these.
+func seen(c *comparison, p *world.Packet) (s Sentence, ok bool) {
+	for i := range c.after.Entries {
+		if e := &c.after.Entries[i]; p.Change == world.Mark && e.Packet == p.N && e.Record.Kind == qp.RecordMarked {
+			return seesMark(c, e)
+		}
+	}
+	return s, false
 }
 
 // asLost is about a packet that its lesson loses, and that gets no further now either.
@@ -126,6 +136,28 @@ func covered(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 			Want: p.PSN}
 		s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s. It speaks for all up to its PSN, so for PSN %d too: nothing has to be sent "+
 			"again.", x.N, x.Label, x.PSN, c.name(p.To), at(s.At), p.PSN)
+		if x.PSN == p.PSN {
+			s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s, and says the same: nothing has to be sent again.", x.N, x.Label, x.PSN,
+				c.name(p.To), at(s.At))
+		}
+		return s, true
+	}
+	return s, false
+}
+
+// gains is about what is executed now, and never was.
+func gains(c *comparison, p *world.Packet) (s Sentence, ok bool) {
+	for _, e := range c.news {
+		if e.Record.Kind != qp.RecordExecuted {
+			continue
+		}
+		s = Sentence{Kind: Cause, Rule: "executed now", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.5",
+			Packets: []int{p.N}}
+		if service(p) == "UC" {
+			s.Section = "6.4"
+		}
+		s.Text = fmt.Sprintf("So no PSN is missing at %s when PSN %d comes: %s executes it at %s, which it never does without the change.",
+			c.name(e.Host), s.PSN, c.name(e.Host), at(s.At))
 		return s, true
 	}
 	return s, false
