@@ -27,7 +27,8 @@ const (
 	RecordWait
 	// No retry is left for PSN.
 	RecordGiveUp
-	// A deadline of the queue pair has come: TimerKind, and nanoseconds: of TimerAck the ack timeout, of
+	// A deadline of the queue pair has come: TimerKind, and nanoseconds: of TimerAck the ack
+	// timeout, of
 	// TimerProbe the round trip. PSN is the oldest that is not acknowledged.
 	RecordTimer
 	// A work request completes: WCOpcode, WRID, WCStatus.
@@ -43,10 +44,12 @@ const (
 	RecordGap
 	// Records before this one, Value of them, were overwritten before anybody fetched them.
 	RecordLost
-	// The oldest packet that is not acknowledged, PSN, leaves once more: the peer is silent, and its
+	// The oldest packet that is not acknowledged, PSN, leaves once more: the peer is silent, and
+	// its
 	// answer says what it has.
 	RecordProbe
-	// A request's packet has come that was executed before, or is being executed: it is not executed
+	// A request's packet has come that was executed before, or is being executed: it is not
+	// executed
 	// again, but for a READ, which reads again. wire.Opcode, length of the payload.
 	RecordDuplicate
 	// A packet that came behind a gap is kept until the gap is filled (selective repeat): the same.

@@ -4,7 +4,8 @@ package learn
 // sentences of the text are not true of it any more.
 //
 // A sentence is not if it points at what is not there: at a packet that is not sent now, does not
-// arrive, or is treated otherwise; at a completion, refusal or event that has not come. Or if a claim
+// arrive, or is treated otherwise; at a completion, refusal or event that has not come. Or if a
+// claim
 // is not true that the sentence is bound to (bound.go). A packet that only has another number is
 // pointed at by that.
 
@@ -193,7 +194,8 @@ func (d *doubt) lost(x Piece) string {
 	if n == 0 {
 		return ""
 	}
-	if b := &d.after.Packets[n-1]; b.Arrived == 0 || b.Fate == world.Corrupted && d.before.Packets[x.Packet-1].Fate != world.Corrupted {
+	if b := &d.after.Packets[n-1]; b.Arrived == 0 || b.Fate == world.Corrupted &&
+		d.before.Packets[x.Packet-1].Fate != world.Corrupted {
 		return fmt.Sprintf("here packet %d is %s", n, b.Fate)
 	}
 	return ""

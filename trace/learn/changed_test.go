@@ -41,9 +41,13 @@ func TestUntrue(t *testing.T) {
 	lost := untrue(t, "write", world.Change{Packet: 1, Action: world.Drop})
 	require.NotContains(t, lost, "makes packet 1", "it does")
 	require.NotContains(t, lost, "It answers with packet", "it does, later")
-	require.Contains(t, untrue(t, "write", world.Change{Packet: 2, Action: world.Drop}), "The completion is made when packet 2 (ACK) has arrived")
+	require.Contains(t, untrue(t, "write", world.Change{Packet: 2, Action: world.Drop}), "The completion is made when packet 2 (ACK) has "+
+		"arrived")
 	text := Find("write").Change([]world.Change{{Packet: 1, Action: world.Drop}}).Lesson.Text
-	require.True(t, slices.ContainsFunc(text, func(p Passage) bool { return strings.Contains(p.String(), "It answers with packet 3 (ACK).") }))
+	require.True(t, slices.ContainsFunc(text, func(p Passage) bool {
+		return strings.Contains(p.String(), "It answers with packet 3 "+
+			"(ACK).")
+	}))
 	atomic := untrue(t, "lost-atomic", world.Change{Packet: 1, Action: world.Drop})
 	require.Contains(t, atomic, "Packet 1 (FETCH_ADD) is executed, the counter is 11.")
 	require.Contains(t, untrue(t, "rnr", world.Change{Packet: 2, Action: world.Drop}), "A's device waits so long")
@@ -53,7 +57,8 @@ func TestUntrue(t *testing.T) {
 	require.NotContains(t, saved, "The packets are not kept anywhere.")
 }
 
-// TestBindings: the sentences that claims are bound to are there, and the claims true of the lesson.
+// TestBindings: the sentences that claims are bound to are there, and the claims true of the
+// lesson.
 func TestBindings(t *testing.T) {
 	for name, all := range bindings {
 		l := Find(name)
@@ -70,7 +75,8 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// TestOwnFaults: what a lesson does to a packet stays with that packet, whatever its number becomes,
+// TestOwnFaults: what a lesson does to a packet stays with that packet, whatever its number
+// becomes,
 // and does not go to one that is sent again.
 func TestOwnFaults(t *testing.T) {
 	p := Find("lost-atomic").Play([]world.Change{{Packet: 1, Action: world.Drop}})

@@ -43,28 +43,33 @@ var causeTruths = map[string]truth{
 				n++
 			}
 		}
-		return first(must(n == s.Count, "it was sent %d times", n), must(slices.ContainsFunc(o.after.Completions, func(c world.Completion) bool {
-			return c.Host == s.Host && c.Time == s.At && (c.Full.Status == qp.WCRetryExcErr && strings.Contains(s.Text, "retry_cnt") ||
-				c.Full.Status == qp.WCRNRRetryExcErr && strings.Contains(s.Text, "rnr_retry"))
-		}), "no completion says so"))
+		return first(must(n == s.Count, "it was sent %d times", n), must(slices.ContainsFunc(o.after.Completions,
+			func(c world.Completion) bool {
+				return c.Host == s.Host && c.Time == s.At && (c.Full.Status == qp.WCRetryExcErr && strings.Contains(s.Text, "retry_cnt") ||
+					c.Full.Status == qp.WCRNRRetryExcErr && strings.Contains(s.Text, "rnr_retry"))
+			}), "no completion says so"))
 	},
 	"CNP": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
-		return first(must(p.Label == "CNP", "it is %s", p.Label), arrives(p, s.Host, s.At), o.entry(o.after, "slowed", s.Host, s.At, func(e *world.Entry) bool {
-			return int(e.Record.Value) == s.Bytes && e.QPN == p.QPN
-		}))
+		return first(must(p.Label == "CNP", "it is %s", p.Label), arrives(p, s.Host, s.At), o.entry(o.after, "slowed", s.Host, s.At,
+			func(e *world.Entry) bool {
+				return int(e.Record.Value) == s.Bytes && e.QPN == p.QPN
+			}))
 	},
 	"refusal": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
-		return first(must(strings.HasPrefix(p.Label, "NAK") && !strings.Contains(p.Label, "sequence") && p.PSN == s.PSN, "it is %s", p.Label),
-			arrives(p, s.Host, s.At), o.entry(o.after, "completion", s.Host, s.At, func(e *world.Entry) bool { return e.Record.Length != 0 }))
+		return first(must(strings.HasPrefix(p.Label, "NAK") && !strings.Contains(p.Label, "sequence") && p.PSN == s.PSN, "it is %s",
+			p.Label),
+			arrives(p, s.Host, s.At), o.entry(o.after, "completion", s.Host, s.At,
+				func(e *world.Entry) bool { return e.Record.Length != 0 }))
 	},
 	"mark": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
 		err := first(must(ecn(p) == 3, "it has no mark"), arrives(p, s.Host, s.At))
 		if len(s.Packets) > 1 && err == nil {
 			cnp := o.packet(s.Packets[1])
-			err = must(cnp.Label == "CNP" && cnp.From == s.Host && cnp.QPN == o.peer(p.QPN) && strings.Contains(s.Text, "tells "+o.after.Hosts[cnp.To].Name) && cnp.Sent >= s.At, "packet %d is %s", cnp.N, cnp.Label)
+			err = must(cnp.Label == "CNP" && cnp.From == s.Host && cnp.QPN == o.peer(p.QPN) && strings.Contains(s.Text,
+				"tells "+o.after.Hosts[cnp.To].Name) && cnp.Sent >= s.At, "packet %d is %s", cnp.N, cnp.Label)
 		}
 		return err
 	},
@@ -74,9 +79,12 @@ var causeTruths = map[string]truth{
 	"gap": func(o *oracle, s *told.Sentence) error {
 		n := len(s.Packets) - 1
 		drops, nak := s.Packets[:n], o.packet(s.Packets[n])
-		return first(must(nak.Label == "NAK PSN sequence error" && nak.PSN == s.Want && nak.From == s.Host && nak.Sent >= s.At, "packet %d is %s", nak.N, nak.Label),
-			must(s.Count == n && wire.PSN(s.PSN).Sub(wire.PSN(s.Want)) > 0 && o.packet(drops[0]).PSN == s.PSN, "PSN %d is not missing", s.Want),
-			must(o.executions(o.packet(drops[0]).QPN, s.Want, s.At) == 0, "PSN %d is there", s.Want), o.areDropped(s.Host, drops, wire.DropOutOfSequence))
+		return first(must(nak.Label == "NAK PSN sequence error" && nak.PSN == s.Want && nak.From == s.Host && nak.Sent >= s.At, "packet "+
+			"%d is %s", nak.N, nak.Label),
+			must(s.Count == n && wire.PSN(s.PSN).Sub(wire.PSN(s.Want)) > 0 && o.packet(drops[0]).PSN == s.PSN, "PSN %d is not missing",
+				s.Want),
+			must(o.executions(o.packet(drops[0]).QPN, s.Want, s.At) == 0, "PSN %d is there", s.Want), o.areDropped(s.Host, drops,
+				wire.DropOutOfSequence))
 	},
 	"kept": func(o *oracle, s *told.Sentence) error {
 		return o.entry(o.after, "kept", s.Host, s.At, func(e *world.Entry) bool {
@@ -101,13 +109,14 @@ var causeTruths = map[string]truth{
 	"ignored":     duplicateTruth,
 	"known answer": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
-		return first(arrives(p, s.Host, s.At), must(p.PSN == s.PSN && p.Kind != "request", "it is %s", p.Kind), o.entry(o.after, "dropped", s.Host, s.At, func(e *world.Entry) bool {
-			r := wire.DropReason(e.Record.Value)
-			n := o.count(o.after, "dropped", func(x *world.Entry) bool {
-				return x.Host == e.Host && x.QPN == e.QPN && x.Record.Value == e.Record.Value
-			})
-			return e.Packet == p.N && (r == wire.DropGhost || r == wire.DropDuplicate) && s.Count >= 1 && s.Count <= n
-		}))
+		return first(arrives(p, s.Host, s.At), must(p.PSN == s.PSN && p.Kind != "request", "it is %s", p.Kind), o.entry(o.after,
+			"dropped", s.Host, s.At, func(e *world.Entry) bool {
+				r := wire.DropReason(e.Record.Value)
+				n := o.count(o.after, "dropped", func(x *world.Entry) bool {
+					return x.Host == e.Host && x.QPN == e.QPN && x.Record.Value == e.Record.Value
+				})
+				return e.Packet == p.N && (r == wire.DropGhost || r == wire.DropDuplicate) && s.Count >= 1 && s.Count <= n
+			}))
 	},
 	"copy executed": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
@@ -115,11 +124,13 @@ var causeTruths = map[string]truth{
 		if strings.HasPrefix(p.Op, "UD") {
 			kind = "completion"
 		}
-		return first(must(p.Again == s.At && !strings.HasPrefix(p.Op, "RC"), "%s at %d", p.Op, p.Again), o.entry(o.after, kind, s.Host, s.At, func(e *world.Entry) bool { return e.Packet == p.N }))
+		return first(must(p.Again == s.At && !strings.HasPrefix(p.Op, "RC"), "%s at %d", p.Op, p.Again), o.entry(o.after, kind, s.Host,
+			s.At, func(e *world.Entry) bool { return e.Packet == p.N }))
 	},
 	"copy dropped": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
-		return first(must(p.Again == s.At, "at %d", p.Again), o.entry(o.after, "dropped", s.Host, s.At, func(e *world.Entry) bool { return e.Packet == p.N }))
+		return first(must(p.Again == s.At, "at %d", p.Again), o.entry(o.after, "dropped", s.Host, s.At,
+			func(e *world.Entry) bool { return e.Packet == p.N }))
 	},
 }
 
@@ -143,13 +154,16 @@ func asksTruth(o *oracle, s *told.Sentence) error {
 	}
 	done := o.count(o.after, "executed", func(e *world.Entry) bool { return e.Packet == p.N && uint32(e.Record.PSN) == p.PSN })
 	return first(
-		must(p.From == s.Host && p.PSN == s.PSN && p.Sent >= s.At && slices.Contains(o.resent(s.Host, p.QPN, s.At, never), p.N), "packet %d does not repeat it", p.N),
+		must(p.From == s.Host && p.PSN == s.PSN && p.Sent >= s.At && slices.Contains(o.resent(s.Host, p.QPN, s.At, never), p.N), "packet "+
+			"%d does not repeat it", p.N),
 		must(slices.ContainsFunc(o.after.Entries, func(e world.Entry) bool {
-			return e.Kind == "timer" && e.Host == s.Host && e.QPN == own && e.Time <= s.At && qp.TimerKind(e.Record.Op) == kind && e.Record.Value == was
+			return e.Kind == "timer" && e.Host == s.Host && e.QPN == own && e.Time <= s.At && qp.TimerKind(e.Record.Op) == kind &&
+				e.Record.Value == was
 		}), "no timer of %d", was),
 		must(!o.acknowledged(s.Host, own, s.PSN, s.At), "it was acknowledged before"),
 		must(asked(o.after) == s.Count && asked(o.before) == s.Without, "it asks %d times, and before %d", asked(o.after), asked(o.before)),
-		must(len(s.Packets) < 2 || o.packet(s.Packets[1]).Kind == "nak" && o.packet(s.Packets[1]).PSN == s.PSN && done == 0, "packet %d refuses nothing", s.Packets[len(s.Packets)-1]),
+		must(len(s.Packets) < 2 || o.packet(s.Packets[1]).Kind == "nak" && o.packet(s.Packets[1]).PSN == s.PSN && done == 0, "packet %d "+
+			"refuses nothing", s.Packets[len(s.Packets)-1]),
 		must((done > 0) == (s.Done > 0) && (s.Done == 0 || o.executions(p.QPN, p.PSN, s.Done-1) == 0), "%d executions", done))
 }
 
@@ -166,7 +180,8 @@ func (o *oracle) firstSent(host int, to, psn uint32) int64 {
 // acknowledged says whether a queue pair has got an ACK of a PSN before a time.
 func (o *oracle) acknowledged(host int, qpn, psn uint32, before int64) bool {
 	return slices.ContainsFunc(o.after.Packets, func(x world.Packet) bool {
-		return x.To == host && x.QPN == qpn && x.Kind == "ack" && x.Arrived > o.firstSent(host, o.peer(qpn), psn) && x.Arrived < before && x.Fate != world.Corrupted &&
+		return x.To == host && x.QPN == qpn && x.Kind == "ack" && x.Arrived > o.firstSent(host, o.peer(qpn), psn) && x.Arrived < before &&
+			x.Fate != world.Corrupted &&
 			x.Label == "ACK" && wire.PSN(x.PSN).Sub(wire.PSN(psn)) >= 0
 	})
 }
@@ -187,7 +202,8 @@ func gapTruth(o *oracle, s *told.Sentence) error {
 	p := o.packet(s.Packets[0])
 	late := wire.PSN(p.PSN).Sub(wire.PSN(s.PSN)) > 0
 	return first(arrives(p, s.Host, s.At), must((p.Kind == "nak") == (s.Rule == "gap report"), "it is %s", p.Label),
-		must(s.Rule == "gap report" || late && s.Want == p.PSN, "PSN %d is not behind %d", p.PSN, s.PSN), o.sendsAgain(s, "gap", s.Packets[1:]),
+		must(s.Rule == "gap report" || late && s.Want == p.PSN, "PSN %d is not behind %d", p.PSN, s.PSN), o.sendsAgain(s, "gap",
+			s.Packets[1:]),
 		o.entry(o.after, "gap", s.Host, s.At, func(e *world.Entry) bool { return int(e.Record.Length) == s.Without && e.Packet == p.N }))
 }
 
@@ -208,18 +224,18 @@ func droppedTruth(o *oracle, s *told.Sentence) error {
 	for i := range o.after.Entries {
 		if e := &o.after.Entries[i]; e.Kind == "dropped" && e.Host == s.Host && e.Time == s.At && e.Packet == s.Packets[0] {
 			reason := wire.DropReason(e.Record.Value)
-			return first(o.areDropped(s.Host, s.Packets, reason), must(s.Rule != "dropped" || strings.Contains(s.Text, reason.Explain()), "it is %v", reason),
-				must(!strings.Contains(s.Text, "in ERR") || o.inErr(e.QPN, s.At), "it is not in ERR"))
+			if strings.Contains(s.Text, "in ERR") {
+				return first(o.areDropped(s.Host, s.Packets[:s.Count], wire.DropQPState), o.entry(o.after, "state", s.Host, s.Before,
+					func(x *world.Entry) bool {
+						return x.QPN == e.QPN && qp.QPState(x.Record.Op) == qp.StateErr && (len(s.Packets) == s.Count ||
+							x.Packet == s.Packets[s.Count])
+					}))
+			}
+			return first(o.areDropped(s.Host, s.Packets, reason), must(s.Rule != "dropped" || strings.Contains(s.Text, reason.Explain()),
+				"it is %v", reason))
 		}
 	}
 	return fmt.Errorf("packet %d is not dropped at %d", s.Packets[0], s.At)
-}
-
-// inErr says whether a queue pair has gone to ERR by a time.
-func (o *oracle) inErr(qpn uint32, at int64) bool {
-	return o.count(o.after, "state", func(e *world.Entry) bool {
-		return e.QPN == qpn && e.Time <= at && qp.QPState(e.Record.Op) == qp.StateErr
-	}) > 0
 }
 
 // duplicateTruth: a request that was there before is not executed again, and what answers it comes.
@@ -238,7 +254,8 @@ func duplicateTruth(o *oracle, s *told.Sentence) error {
 	}
 	n := o.count(o.after, "duplicate", func(e *world.Entry) bool { return e.Host == s.Host && e.QPN == p.QPN })
 	return first(arrives(p, s.Host, s.At), must(p.PSN == s.PSN && s.Count >= 1 && s.Count <= n, "%d duplicates", n),
-		must(o.executions(p.QPN, s.PSN, s.At) <= 1 && o.executions(p.QPN, s.PSN, s.At) == o.executions(p.QPN, s.PSN, never), "it is executed again"))
+		must(o.executions(p.QPN, s.PSN, s.At) <= 1 && o.executions(p.QPN, s.PSN, s.At) == o.executions(p.QPN, s.PSN, never), "it is "+
+			"executed again"))
 }
 
 // reasonTruths are about why nothing acted.
@@ -246,7 +263,8 @@ var reasonTruths = map[string]truth{
 	"one ACK for all": func(o *oracle, s *told.Sentence) error {
 		p, own := o.packet(s.Packets[0]), o.packet(o.change.Packet)
 		soon := own.Fate != world.Lost && own.Fate != world.Corrupted && own.Arrived < p.Arrived
-		return first(arrives(p, s.Host, s.At), must(wire.PSN(p.PSN).Sub(wire.PSN(s.Want)) >= 0 && p.From == own.From && own.PSN == s.Want && !soon, "packet %d does not speak for it", p.N),
+		return first(arrives(p, s.Host, s.At), must(wire.PSN(p.PSN).Sub(wire.PSN(s.Want)) >= 0 && p.From == own.From &&
+			own.PSN == s.Want && !soon, "packet %d does not speak for it", p.N),
 			must(p.Kind == "ack" || p.Kind == "response", "it is %s", p.Kind))
 	},
 	"dropped anyway": func(o *oracle, s *told.Sentence) error {
@@ -256,12 +274,16 @@ var reasonTruths = map[string]truth{
 	},
 	"no acknowledgements": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
-		answered := slices.ContainsFunc(o.after.Packets, func(x world.Packet) bool { return x.To == p.From && x.Kind == "ack" && x.QPN == o.peer(p.QPN) })
+		answered := slices.ContainsFunc(o.after.Packets, func(x world.Packet) bool {
+			return x.To == p.From && x.Kind == "ack" &&
+				x.QPN == o.peer(p.QPN)
+		})
 		return must(!answered && !strings.HasPrefix(p.Op, "RC") && s.At == p.Sent, "it is %s", p.Op)
 	},
 	"executed now": func(o *oracle, s *told.Sentence) error {
 		is := func(e *world.Entry) bool { return e.Host == s.Host && uint32(e.Record.PSN) == s.PSN }
-		return first(o.entry(o.after, "executed", s.Host, s.At, is), must(o.count(o.before, "executed", is) < o.count(o.after, "executed", is), "it is executed anyway"))
+		return first(o.entry(o.after, "executed", s.Host, s.At, is), must(o.count(o.before, "executed", is) < o.count(o.after,
+			"executed", is), "it is executed anyway"))
 	},
 	"spared": func(o *oracle, s *told.Sentence) error {
 		for i := range o.before.Entries {
@@ -281,7 +303,8 @@ var reasonTruths = map[string]truth{
 		asked := func(play *world.Play) int {
 			return o.count(play, "probe", func(e *world.Entry) bool { return e.QPN == p.QPN || e.QPN == o.peer(p.QPN) })
 		}
-		return must(p.Arrived == s.At && x.Arrived == s.Before && asked(o.after) <= asked(o.before), "it is there at %d and %d", p.Arrived, x.Arrived)
+		return must(p.Arrived == s.At && x.Arrived == s.Before && asked(o.after) <= asked(o.before), "it is there at %d and %d",
+			p.Arrived, x.Arrived)
 	},
 	"copy unused": func(o *oracle, s *told.Sentence) error {
 		p := o.packet(s.Packets[0])
@@ -303,8 +326,9 @@ var reasonTruths = map[string]truth{
 		return must(strings.HasPrefix(o.packet(s.Packets[0]).Op, "UD"), "it has one")
 	},
 	"completes": func(o *oracle, s *told.Sentence) error {
-		return first(arrives(o.packet(s.Packets[0]), s.Host, s.At), must(slices.ContainsFunc(o.after.Completions, func(c world.Completion) bool {
-			return c.Host == s.Host && c.Time == s.At && c.WRID == s.WR
-		}), "nothing completes"))
+		return first(arrives(o.packet(s.Packets[0]), s.Host, s.At), must(slices.ContainsFunc(o.after.Completions,
+			func(c world.Completion) bool {
+				return c.Host == s.Host && c.Time == s.At && c.WRID == s.WR
+			}), "nothing completes"))
 	},
 }

@@ -86,7 +86,8 @@ func arrives(p *world.Packet, host int, at int64) error {
 // ecn are the two bits of congestion in an IPv4 header.
 func ecn(p *world.Packet) byte { return p.Bytes[1] & 3 }
 
-// heard is when a host last heard of a peer on a queue pair before a time, by packets that are whole.
+// heard is when a host last heard of a peer on a queue pair before a time, by packets that are
+// whole.
 func (o *oracle) heard(host int, qpn uint32, before int64) (at int64) {
 	for i := range o.after.Packets {
 		x := &o.after.Packets[i]
@@ -162,7 +163,8 @@ func (o *oracle) sendsAgain(s *told.Sentence, kind string, packets []int) error 
 			continue
 		}
 		want := o.resent(s.Host, o.peer(e.QPN), s.At, o.next(s.Host, e.QPN, s.At))
-		return first(must(slices.Equal(want, packets), "sent again are %v", want), must(s.Count == len(want), "%d are sent again", len(want)))
+		return first(must(slices.Equal(want, packets), "sent again are %v", want), must(s.Count == len(want), "%d are sent again",
+			len(want)))
 	}
 	return fmt.Errorf("no %q at %d", kind, s.At)
 }
@@ -207,12 +209,14 @@ func costTruth(o *oracle, s *told.Sentence) error {
 		last, wasLast = rest(o.after), rest(o.before)
 	}
 	word := map[bool]string{true: "costs", false: "saves"}[last >= wasLast]
-	return first(must(s.Count == n && s.Bytes == bytes && s.Without == was && s.Spared == wasBytes, "it is %d %d and %d %d", n, bytes, was, wasBytes),
+	return first(must(s.Count == n && s.Bytes == bytes && s.Without == was && s.Spared == wasBytes, "it is %d %d and %d %d", n, bytes,
+		was, wasBytes),
 		must(s.At == last && s.Before == wasLast && s.For == last-wasLast, "it is %d and %d", last, wasLast),
 		must(strings.Contains(s.Text, word), "it does not say %q", word), o.wire(s))
 }
 
-// wire judges what is said of a packet that the others wait for: it takes so long, with what Ethernet
+// wire judges what is said of a packet that the others wait for: it takes so long, with what
+// Ethernet
 // adds, at 10 Gbit/s or, in the lesson "lossy", at 1.
 func (o *oracle) wire(s *told.Sentence) error {
 	if len(s.Packets) == 0 {
@@ -220,7 +224,8 @@ func (o *oracle) wire(s *told.Sentence) error {
 	}
 	p := o.packet(s.Packets[0])
 	bits := int64(len(p.Bytes)+38) * 8
-	return must((p.Again > 0 || p.Label == "CNP") && (bits/10 == s.For || bits == s.For || p.Again-p.Arrived == s.For), "it takes %d bits", bits)
+	return must((p.Again > 0 || p.Label == "CNP") && (bits/10 == s.For || bits == s.For || p.Again-p.Arrived == s.For), "it takes %d "+
+		"bits", bits)
 }
 
 // program are the completions of a host.
@@ -249,8 +254,12 @@ func sameCompletions(o *oracle, s *told.Sentence) error {
 		}
 	}
 	if s.Rule == "later" {
-		return first(must(worst > 0 && max(s.For, -s.For) == worst, "the most is %d", worst), must(s.At-s.Before == s.For, "not the difference"),
-			must(slices.ContainsFunc(program(o.after, s.Host), func(c world.Completion) bool { return c.Time == s.At && c.WRID == s.WR }), "no such completion"))
+		return first(must(worst > 0 && max(s.For, -s.For) == worst, "the most is %d", worst), must(s.At-s.Before == s.For, "not the "+
+			"difference"),
+			must(slices.ContainsFunc(program(o.after, s.Host), func(c world.Completion) bool {
+				return c.Time == s.At &&
+					c.WRID == s.WR
+			}), "no such completion"))
 	}
 	return must(worst == 0, "a completion is %d later or earlier", worst)
 }
@@ -264,13 +273,15 @@ func otherCompletions(o *oracle, s *told.Sentence) error {
 	a, b := find(was, s.WR), find(is, s.WR)
 	switch s.Rule {
 	case "fewer":
-		return must(len(is) < len(was) && s.Count == len(is) && s.Without == len(was) && a >= 0 && (b < 0 || len(is) < len(was)), "they are %d and %d", len(is), len(was))
+		return must(len(is) < len(was) && s.Count == len(is) && s.Without == len(was) && a >= 0 && (b < 0 || len(is) < len(was)), "they "+
+			"are %d and %d", len(is), len(was))
 	case "more":
 		return must(len(is) > len(was) && s.Count == len(is) && s.Without == len(was) && b >= 0, "they are %d and %d", len(is), len(was))
 	case "other order":
 		return must(a >= 0 && b >= 0 && find(was, s.Other) == b, "wr %d is at %d, and was at %d", s.WR, b, a)
 	}
-	return first(must(a >= 0 && b >= 0, "no such completions"), must(is[b].Time == s.At && (is[b].Status != was[a].Status) == (s.Rule == "other status"), "%v and %v", is[b], was[a]),
+	return first(must(a >= 0 && b >= 0, "no such completions"), must(is[b].Time == s.At &&
+		(is[b].Status != was[a].Status) == (s.Rule == "other status"), "%v and %v", is[b], was[a]),
 		must(strings.Contains(s.Text, is[b].Status) || s.Rule == "other length", "it does not say %s", is[b].Status))
 }
 
@@ -287,7 +298,8 @@ func (o *oracle) memory(s *told.Sentence) error {
 			}
 		}
 		if n > 0 {
-			return must(s.Bytes == n && s.Owner == h && strings.Contains(s.Text, "But at the end"), "%d bytes of %s are others", n, host.Name)
+			return must(s.Bytes == n && s.Owner == h && strings.Contains(s.Text, "But at the end"), "%d bytes of %s are others", n,
+				host.Name)
 		}
 	}
 	return must(s.Bytes == 0, "no byte is another")

@@ -33,7 +33,7 @@ type Piece struct {
 	Text   string `json:"text"`
 	Packet int    `json:"packet,omitempty"` // it points at this packet
 	Host   string `json:"host,omitempty"`   // or at something of this host
-	Untrue string `json:"untrue,omitempty"` // why its sentence is not true of a play that was changed
+	Untrue string `json:"untrue,omitempty"` // why its sentence is not true now
 
 	wrong error // it points at nothing
 }

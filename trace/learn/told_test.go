@@ -77,8 +77,10 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// rare are the rules that no lesson leads to, but other delays, several changes, or lessons to come.
-var rare = []string{"RNR NAK", "corrupt", "ignored", "more", "no CNP for CNP", "no connection", "nobody", "other length", "refusal", "under way"}
+// rare are the rules that no lesson leads to, but other delays, several changes, or lessons to
+// come.
+var rare = []string{"RNR NAK", "corrupt", "ignored", "more", "no CNP for CNP", "no connection", "nobody", "other length", "refusal",
+	"under way"}
 
 // wasTold says whether a rule was told.
 func wasTold(seen map[string]int, rule string) bool {
@@ -130,7 +132,8 @@ var fixed = regexp.MustCompile(`4\.096 us \* 2\^|PSN|wr |RNR NAK [0-9.]+ ms|B[12
 func numbersOf(s *told.Sentence) error {
 	text := fixed.ReplaceAllString(s.Text, "")
 	var known []string
-	for _, n := range []int{s.Count, s.Without, s.Bytes, s.Spared, s.Code, int(s.PSN), int(s.Want), len(s.Packets), len(s.Packets) - 2, len(s.Packets) - 3} {
+	for _, n := range []int{s.Count, s.Without, s.Bytes, s.Spared, s.Code, int(s.PSN), int(s.Want), len(s.Packets), len(s.Packets) - 2,
+		len(s.Packets) - 3} {
 		known = append(known, strconv.Itoa(n))
 	}
 	for _, p := range s.Packets {

@@ -1,6 +1,7 @@
 package told
 
-// What acted: timers, NAKs, marks, each with its rule. Stages: what a device did that it does not do
+// What acted: timers, NAKs, marks, each with its rule. Stages: what a device did that it does not
+// do
 // without the change → the row of its kind → a sentence. Of several of one row the first is told.
 
 import (
@@ -10,7 +11,6 @@ import (
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace/world"
-	"github.com/goroce/goroce/wire"
 )
 
 // teller makes a sentence of what a device did; false: there is nothing to say.
@@ -27,18 +27,8 @@ var acts = map[qp.RecordKind]teller{
 	qp.RecordCompletion: isRefused,
 }
 
-// sights are what an end sees of a change, before anything is done about it.
-var sights = map[qp.RecordKind]teller{
-	qp.RecordDropped: drops,
-	qp.RecordKept:    keeps,
-	qp.RecordMarked:  seesMark,
-}
-
 // causes are the sentences about what acted, in the order of time.
 func (c *comparison) causes() []Sentence { return c.tell(acts) }
-
-// sights are those about what was seen.
-func (c *comparison) sights() []Sentence { return c.tell(sights) }
 
 func (c *comparison) tell(table map[qp.RecordKind]teller) (all []Sentence) {
 	for _, e := range c.news {
@@ -47,7 +37,8 @@ func (c *comparison) tell(table map[qp.RecordKind]teller) (all []Sentence) {
 			continue
 		}
 		if s, ok := say(c, e); ok && !slices.ContainsFunc(all, func(x Sentence) bool {
-			return x.Rule == s.Rule && (s.Kind == Saw || x.PSN == s.PSN) || x.Rule == "gap" && s.Rule == "gap, asked for"
+			return x.Rule == s.Rule && (s.Kind == Saw || x.PSN == s.PSN) || x.Rule == "gap" && s.Rule == "gap, asked "+
+				"for"
 		}) {
 			all = append(all, s)
 		}
@@ -110,13 +101,16 @@ func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 			s.Code = bits.Len64(uint64(n)) - 1
 			code = fmt.Sprintf(", which is 4.096 us * 2^%d", s.Code)
 		}
-		s.Text = fmt.Sprintf("%s waits for an acknowledgement of PSN %d; its device cannot know what was lost, the packet or the "+
-			"answer. After its ack timeout of %s%s, it sends the packet again, at %s: %s.", who, p.PSN, span(s.For), code,
+		s.Text = fmt.Sprintf("%s waits for an acknowledgement of PSN %d; its device cannot know what was lost, the "+
+			"packet or the "+
+			"answer. After its ack timeout of %s%s, it sends the packet again, at %s: %s.", who, p.PSN, span(s.For),
+			code,
 			at(s.At), list(s.Packets))
 	} else {
 		s.Rule, s.Trip = "probe", int64(timer.Record.Value)
 		s.For = e.Time - c.silence(e.Host, e.QPN, p.PSN, e.Time)
-		s.Text = fmt.Sprintf("%s has heard nothing for %s, and a round trip takes %s: without waiting for its ack timeout it asks, "+
+		s.Text = fmt.Sprintf("%s has heard nothing for %s, and a round trip takes %s: without waiting for its ack "+
+			"timeout it asks, "+
 			"at %s, %s %d: %s.", who, span(s.For), span(s.Trip), at(s.At), what, p.PSN, list(s.Packets))
 	}
 	switch s.Done = c.executedAt(p); {
@@ -138,7 +132,8 @@ func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 func (c *comparison) refusalOf(p *world.Packet) *world.Packet {
 	for i := range c.after.Packets[p.N:] {
 		x := &c.after.Packets[p.N+i]
-		if x.From == p.To && x.To == p.From && x.Kind == "nak" && x.PSN == p.PSN && x.Sent == p.Arrived && p.Arrived > 0 {
+		if x.From == p.To && x.To == p.From && x.Kind == "nak" && x.PSN == p.PSN && x.Sent == p.Arrived &&
+			p.Arrived > 0 {
 			return x
 		}
 	}
@@ -189,12 +184,14 @@ func goesBack(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 		s.Rule = "sequence NAK"
 		if p.Kind != "nak" {
 			s.Rule, s.Section = "probe answered", "4.7"
-			s.Text = fmt.Sprintf("%s answers at %s what %s has asked: %s has nothing from PSN %d on, so %s sends again from there: ",
+			s.Text = fmt.Sprintf("%s answers at %s what %s has asked: %s has nothing from PSN %d on, so %s sends "+
+				"again from there: ",
 				begin(list(s.Packets)), at(s.At), who, c.name(p.From), s.PSN, who)
 			s.Text += c.again(e, &s) + "."
 			return s, true
 		}
-		s.Text = fmt.Sprintf("%s, the NAK, tells %s at %s that PSN %d is missing. A NAK has everything sent again from that PSN on "+
+		s.Text = fmt.Sprintf("%s, the NAK, tells %s at %s that PSN %d is missing. A NAK has everything sent again "+
+			"from that PSN on "+
 			"(go-back-N): ", begin(list(s.Packets)), who, at(s.At), s.PSN)
 		s.Text += c.again(e, &s) + "."
 		return s, true
@@ -205,7 +202,8 @@ func goesBack(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	}
 	s.Rule, s.Section = "no more answers", "4.7"
 	s.For = e.Time - c.silence(e.Host, e.QPN, s.PSN, e.Time)
-	s.Text = fmt.Sprintf("%s has an answer to what it asked, and then hears nothing for %s: what it sent behind PSN %d is lost. At %s "+
+	s.Text = fmt.Sprintf("%s has an answer to what it asked, and then hears nothing for %s: what it sent behind PSN "+
+		"%d is lost. At %s "+
 		"it sends again from there: ", who, span(s.For), s.PSN, at(s.At))
 	s.Text += c.again(e, &s) + "."
 	return s, true
@@ -222,13 +220,17 @@ func repeatsGap(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	who := c.name(e.Host)
 	if p.Kind == "nak" {
 		s.Rule = "gap report"
-		s.Text = fmt.Sprintf("%s, a NAK, tells %s at %s that %s from PSN %d on %s missing, and that what came behind is kept (selective "+
-			"repeat). So only this is sent again: ", begin(list(s.Packets)), who, at(s.At), count(s.Without, "packet"), s.PSN,
+		s.Text = fmt.Sprintf("%s, a NAK, tells %s at %s that %s from PSN %d on %s missing, and that what came behind "+
+			"is kept (selective "+
+			"repeat). So only this is sent again: ", begin(list(s.Packets)), who, at(s.At), count(s.Without,
+			"packet"), s.PSN,
 			isAre(s.Without))
 	} else {
 		s.Rule, s.Want = "missing answer", p.PSN
-		s.Text = fmt.Sprintf("%s (%s, PSN %d) is at %s at %s. It answers what was asked for later than PSN %d, and answers come in order: "+
-			"so the answer to that is lost, and %s asks for it again: ", begin(list(s.Packets)), p.Label, p.PSN, who, at(s.At), s.PSN, who)
+		s.Text = fmt.Sprintf("%s (%s, PSN %d) is at %s at %s. It answers what was asked for later than PSN %d, and "+
+			"answers come in order: "+
+			"so the answer to that is lost, and %s asks for it again: ", begin(list(s.Packets)), p.Label, p.PSN, who,
+			at(s.At), s.PSN, who)
 	}
 	s.Text += c.again(e, &s) + "."
 	return s, true
@@ -241,15 +243,18 @@ func waits(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	}
 	p := &c.after.Packets[e.Packet-1]
 	next := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return p.PSN == uint32(e.Record.PSN) })
-	s = Sentence{Kind: Cause, Rule: "RNR NAK", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.7", Packets: []int{p.N}}
-	s.Text = fmt.Sprintf("%s has no receive for PSN %d, and says so by %s (%s): ", c.name(p.From), s.PSN, list(s.Packets), p.Label)
+	s = Sentence{Kind: Cause, Rule: "RNR NAK", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.7",
+		Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("%s has no receive for PSN %d, and says so by %s (%s): ", c.name(p.From), s.PSN,
+		list(s.Packets), p.Label)
 	if next == nil {
 		s.Text += fmt.Sprintf("%s is to wait, from %s on.", c.name(e.Host), at(s.At))
 		return s, true
 	}
 	s.For = next.Sent - e.Time
 	s.Packets = append(s.Packets, next.N)
-	s.Text += fmt.Sprintf("%s waits as long, from %s on, and then sends it again: %s.", c.name(e.Host), at(s.At), list([]int{next.N}))
+	s.Text += fmt.Sprintf("%s waits as long, from %s on, and then sends it again: %s.", c.name(e.Host), at(s.At),
+		list([]int{next.N}))
 	return s, true
 }
 
@@ -267,8 +272,10 @@ func givesUp(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	if e.Packet > 0 && labelled(&c.after.Packets[e.Packet-1], "RNR") {
 		limit, what = "rnr_retry", "RNR NAK"
 	}
-	s.Text = fmt.Sprintf("%s has sent PSN %d %s in vain. Each %s uses up a retry (%s), and none is left: at %s it gives up, its request "+
-		"ends with an error, and its queue pair is in ERR.", c.name(e.Host), s.PSN, times(s.Count), what, limit, at(s.At))
+	s.Text = fmt.Sprintf("%s has sent PSN %d %s in vain. Each %s uses up a retry (%s), and none is left: at %s it "+
+		"gives up, its request "+
+		"ends with an error, and its queue pair is in ERR.", c.name(e.Host), s.PSN, times(s.Count), what, limit,
+		at(s.At))
 	return s, true
 }
 
@@ -279,8 +286,10 @@ func slows(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	}
 	s = Sentence{Kind: Cause, Rule: "CNP", Host: e.Host, At: e.Time, Section: "10.3", Packets: []int{e.Packet},
 		Bytes: int(e.Record.Value)}
-	s.Text = fmt.Sprintf("%s, the CNP, is at %s at %s. The device that gets one cuts its rate: %s sends at %.3g Gbit/s from now on, and "+
-		"faster again, step by step, while no more come.", begin(list(s.Packets)), c.name(e.Host), at(s.At), c.name(e.Host),
+	s.Text = fmt.Sprintf("%s, the CNP, is at %s at %s. The device that gets one cuts its rate: %s sends at %.3g "+
+		"Gbit/s from now on, and "+
+		"faster again, step by step, while no more come.", begin(list(s.Packets)), c.name(e.Host), at(s.At),
+		c.name(e.Host),
 		8*float64(e.Record.Value)/1e9)
 	return s, true
 }
@@ -294,203 +303,10 @@ func isRefused(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	if p.Kind != "nak" || p.To != e.Host || labelled(p, "RNR") {
 		return s, false
 	}
-	s = Sentence{Kind: Cause, Rule: "refusal", Host: e.Host, PSN: p.PSN, At: e.Time, Section: "6.3", Packets: []int{p.N}}
-	s.Text = fmt.Sprintf("%s (%s) is at %s at %s: PSN %d was refused, and would be again. So it is not repeated; the request ends with an "+
+	s = Sentence{Kind: Cause, Rule: "refusal", Host: e.Host, PSN: p.PSN, At: e.Time, Section: "6.3",
+		Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("%s (%s) is at %s at %s: PSN %d was refused, and would be again. So it is not repeated; the "+
+		"request ends with an "+
 		"error, and the queue pair is in ERR.", begin(list(s.Packets)), p.Label, c.name(e.Host), at(s.At), p.PSN)
-	return s, true
-}
-
-// seesMark is about a packet that comes with a mark.
-func seesMark(c *comparison, e *world.Entry) (s Sentence, ok bool) {
-	if e.Packet == 0 || c.after.Packets[e.Packet-1].Change != world.Mark {
-		return s, false
-	}
-	s = Sentence{Kind: Saw, Rule: "mark", Host: e.Host, At: e.Time, Section: "10.2", Packets: []int{e.Packet}}
-	s.Text = fmt.Sprintf("%s's device sees the mark of packet %d at %s", c.name(e.Host), e.Packet, at(s.At))
-	cnp := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return p.Kind == "cnp" })
-	if cnp != nil {
-		s.Packets = append(s.Packets, cnp.N)
-		s.Text += fmt.Sprintf(", and tells %s by a packet of its own, outside of the PSNs: packet %d, a CNP.", c.name(cnp.To), cnp.N)
-	} else {
-		s.Text += ". It has told the sender just before, and sends no second CNP so soon."
-	}
-	return s, true
-}
-
-// dropped are the packets that a queue pair drops for a reason, from an entry on, up to the one that
-// brings what is missing: want, if it is known.
-func (c *comparison) dropped(e *world.Entry, want uint32, known bool) (all []int) {
-	for i := range c.after.Entries {
-		x := &c.after.Entries[i]
-		switch {
-		case x.Host != e.Host || x.QPN != e.QPN || x.Time < e.Time:
-		case known && x.Record.Kind == qp.RecordExecuted && uint32(x.Record.PSN) == want:
-			return all
-		case x.Record.Kind == qp.RecordDropped && x.Record.Value == e.Record.Value && x.Packet > 0:
-			all = append(all, x.Packet)
-		}
-	}
-	return all
-}
-
-// drops is about packets that a device throws away.
-func drops(c *comparison, e *world.Entry) (s Sentence, ok bool) {
-	if e.Packet == 0 {
-		return s, false
-	}
-	p := &c.after.Packets[e.Packet-1]
-	reason := wire.DropReason(e.Record.Value)
-	s = Sentence{Kind: Saw, Host: e.Host, PSN: p.PSN, At: e.Time, Packets: []int{p.N}, Count: 1}
-	who := c.name(e.Host)
-	switch reason {
-	case wire.DropICRC, wire.DropGhost, wire.DropDuplicate, wire.DropMalformed:
-		return s, false // told elsewhere
-	case wire.DropOutOfSequence:
-		return c.gap(e, p, s)
-	}
-	s.Rule, s.Section = "dropped", "1.13"
-	if sec := sections[reason]; sec != "" {
-		s.Section = sec
-	}
-	s.Packets = nil
-	for _, x := range c.news {
-		if x.Record.Kind == qp.RecordDropped && x.Record.Value == e.Record.Value && x.Host == e.Host && x.QPN == e.QPN && x.Packet > 0 {
-			s.Packets = append(s.Packets, x.Packet)
-		}
-	}
-	s.Count = len(s.Packets)
-	why := reason.Explain()
-	if reason == wire.DropQPState && c.stateOf(e) == qp.StateErr {
-		why += ", as it is in ERR since it refused a request or its own one failed"
-	}
-	switch {
-	case s.Count > 1:
-		s.Text = fmt.Sprintf("%s's device drops %s, the first at %s: %s.", who, list(s.Packets), at(s.At), why)
-	case p.Again == e.Time:
-		s.Text = fmt.Sprintf("%s's device drops the copy of %s at %s: %s.", who, list(s.Packets), at(s.At), why)
-	default:
-		s.Text = fmt.Sprintf("%s's device drops %s at %s: %s.", who, list(s.Packets), at(s.At), why)
-	}
-	return s, true
-}
-
-// stateOf is the state that a queue pair is in when something happens.
-func (c *comparison) stateOf(e *world.Entry) (state qp.QPState) {
-	for i := range c.after.Entries {
-		x := &c.after.Entries[i]
-		if x.Time > e.Time {
-			break
-		}
-		if x.Record.Kind == qp.RecordState && x.Host == e.Host && x.QPN == e.QPN {
-			state = qp.QPState(x.Record.Op)
-		}
-	}
-	return state
-}
-
-// full is about packets that find no room at the switch, and had it, or the other way round.
-func (c *comparison) full() (s Sentence, ok bool) {
-	lost := func(p *world.Play) (all []*world.Packet) {
-		for i := range p.Packets {
-			if x := &p.Packets[i]; x.Fate == world.Lost && x.Change != world.Drop && x.To >= 0 {
-				all = append(all, x)
-			}
-		}
-		return all
-	}
-	was, is := lost(c.before), lost(c.after)
-	i := 0
-	for i < min(len(was), len(is)) && was[i].PSN == is[i].PSN && was[i].From == is[i].From && was[i].Sent == is[i].Sent {
-		i++
-	}
-	if i == len(was) && i == len(is) {
-		return s, false
-	}
-	s = Sentence{Kind: Saw, Rule: "full queue", Section: "10.1", Count: len(is), Without: len(was), Packets: numbers(is)}
-	if i < len(is) {
-		s.At = is[i].Sent
-	} else {
-		s.At = was[i].Sent
-	}
-	s.Text = fmt.Sprintf("The queue at the switch has other packets in it now, so others find it full: %s are lost there", count(s.Count, "packet"))
-	if s.Count == 1 {
-		s.Text = fmt.Sprintf("The queue at the switch has other packets in it now, so others find it full: %s is lost there", list(s.Packets))
-	}
-	s.Text += fmt.Sprintf(", and %d without the change.", s.Without)
-	return s, true
-}
-
-// sections say where the rules of drops are, if not with the receive filter.
-var sections = map[wire.DropReason]string{
-	wire.DropNoRecv:     "6.4",
-	wire.DropTooLong:    "6.3",
-	wire.DropQPState:    "5.2",
-	wire.DropNoResource: "4.6",
-}
-
-// gap is about packets that come where another is expected.
-func (c *comparison) gap(e *world.Entry, p *world.Packet, s Sentence) (Sentence, bool) {
-	who := c.name(e.Host)
-	if p.Kind != "request" {
-		return s, false
-	}
-	if service(p) == "UC" {
-		s.Rule, s.Section = "cut off", "6.4"
-		s.Packets = c.dropped(e, 0, false)
-		s.Count = len(s.Packets)
-		s.Text = fmt.Sprintf("At %s %s's device finds a PSN missing. Over UC it cannot ask: it drops the rest of the message, %s, and goes on "+
-			"with the next.", at(s.At), who, list(s.Packets))
-		return s, true
-	}
-	nak := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return labelled(p, "NAK PSN") })
-	s.Rule, s.Section = "gap", "4.5"
-	if nak == nil || nak.Sent > c.untilRun(e) {
-		s.Packets = c.dropped(e, 0, false)[:1]
-		s.Text = fmt.Sprintf("%s's device drops %s (PSN %d) at %s: one before it is missing, and has been asked for already.", who,
-			list(s.Packets), p.PSN, at(s.At))
-		s.Rule = "gap, asked for"
-		return s, true
-	}
-	all := c.dropped(e, nak.PSN, true)
-	s.Packets, s.Count, s.Want = append(all, nak.N), len(all), nak.PSN
-	s.Text = fmt.Sprintf("%s's device waits for PSN %d when packet %d brings PSN %d, at %s. It drops %s and asks once for what is missing: "+
-		"packet %d, a NAK.", who, nak.PSN, p.N, p.PSN, at(s.At), dropsWords(all), nak.N)
-	return s, true
-}
-
-// dropsWords are the packets behind a gap.
-func dropsWords(all []int) string {
-	if len(all) == 1 {
-		return "it"
-	}
-	return "what is behind the gap (" + list(all) + ")"
-}
-
-// untilRun is when the next packet of the same queue pair is executed.
-func (c *comparison) untilRun(e *world.Entry) int64 {
-	for i := range c.after.Entries {
-		x := &c.after.Entries[i]
-		if x.Host == e.Host && x.QPN == e.QPN && x.Time > e.Time && x.Record.Kind == qp.RecordExecuted {
-			return x.Time
-		}
-	}
-	return never
-}
-
-// keeps is about selective repeat at the receiver.
-func keeps(c *comparison, e *world.Entry) (s Sentence, ok bool) {
-	if e.Packet == 0 {
-		return s, false
-	}
-	p := &c.after.Packets[e.Packet-1]
-	s = Sentence{Kind: Saw, Rule: "kept", Host: e.Host, PSN: p.PSN, At: e.Time, Section: "4.4", Packets: []int{p.N}}
-	s.Text = fmt.Sprintf("%s's device misses something when packet %d brings PSN %d, at %s. Both ends have agreed on selective repeat: it keeps "+
-		"the packet until the gap before it is filled", c.name(e.Host), p.N, p.PSN, at(s.At))
-	nak := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool { return labelled(p, "NAK PSN") })
-	if nak != nil && nak.Sent <= c.untilRun(e) {
-		s.Packets = append(s.Packets, nak.N)
-		s.Text += fmt.Sprintf(", and names the gap in packet %d, a NAK", nak.N)
-	}
-	s.Text += "."
 	return s, true
 }

@@ -30,14 +30,16 @@ func (c *comparison) change() Sentence {
 		c.late(p, &s)
 	case p.Change == world.Duplicate:
 		s.Rule, s.At, s.Before = "twice", p.Arrived, p.Again
-		s.Text = fmt.Sprintf("comes twice: %s has it at %s and once more at %s.", c.name(p.To), at(p.Arrived), at(p.Again))
+		s.Text = fmt.Sprintf("comes twice: %s has it at %s and once more at %s.", c.name(p.To), at(p.Arrived),
+			at(p.Again))
 		if p.Again == 0 {
 			s.Rule, s.Text = "no room", "cannot be doubled: the queue in front of the port has no room for a copy."
 		}
 	case p.Change == world.Mark:
 		s.Rule, s.Section, s.Text = "marked", "10.1", `is marked by the switch as having met congestion (ECN).`
 		if !congested(p) {
-			s.Rule, s.Text = "no mark", "cannot be marked: it does not say that its sender understands ECN, so it passes as it is."
+			s.Rule, s.Text = "no mark", "cannot be marked: it does not say that its sender understands ECN, so it "+
+				"passes as it is."
 		}
 	case p.Change == world.Corrupt:
 		c.corrupt(p, &s)
@@ -81,7 +83,8 @@ func (c *comparison) late(p *world.Packet, s *Sentence) {
 	s.Text = fmt.Sprintf("is held up for %s, and is at %s at %s", span(s.For), c.name(p.To), at(p.Arrived))
 	for i := range c.after.Packets {
 		x := &c.after.Packets[i]
-		if x.From == p.From && x.To == p.To && x.QPN == p.QPN && x.Sent > p.Sent && x.Arrived > 0 && x.Arrived < p.Arrived {
+		if x.From == p.From && x.To == p.To && x.QPN == p.QPN && x.Sent > p.Sent && x.Arrived > 0 &&
+			x.Arrived < p.Arrived {
 			s.Count++
 		}
 	}

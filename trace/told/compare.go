@@ -65,7 +65,8 @@ func compare(before, after *world.Play, changes []world.Change) *comparison {
 	return c
 }
 
-// differ finds the entries that only one of two plays has. Those of the same time are the same first;
+// differ finds the entries that only one of two plays has. Those of the same time are the same
+// first;
 // what is left may have moved.
 func differ(before, after *world.Play) (news, gone []*world.Entry) {
 	type place struct {

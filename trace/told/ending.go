@@ -119,7 +119,8 @@ func (c *comparison) application() Sentence {
 			s.Owner = h
 			s.Text = strings.Replace(s.Text, "No program notices", "No completion tells of it", 1)
 			s.Text = strings.Replace(s.Text, "The programs notice nothing", "The completions tell nothing", 1)
-			s.Text += fmt.Sprintf(" But at the end %s of %s's memory %s not what %s without the change.", count(s.Bytes, "byte"),
+			s.Text += fmt.Sprintf(" But at the end %s of %s's memory %s not what %s without the change.",
+				count(s.Bytes, "byte"),
 				c.name(h), isAre(s.Bytes), map[bool]string{true: "it is", false: "they are"}[s.Bytes == 1])
 			break
 		}
@@ -185,12 +186,14 @@ func (c *comparison) completions() Sentence {
 		}
 		return Sentence{Rule: "nothing", Text: text, Count: total}
 	}
-	s := Sentence{Rule: "later", Host: latest.Host, At: latest.Time, Before: latest.Time - late, For: late, WR: latest.WRID}
+	s := Sentence{Rule: "later", Host: latest.Host, At: latest.Time, Before: latest.Time - late, For: late,
+		WR: latest.WRID}
 	than := "later"
 	if late < 0 {
 		than = "sooner"
 	}
-	s.Text = fmt.Sprintf("The programs notice nothing but the time: the completion of %s's wr %d says %s, as without the change, %s "+
+	s.Text = fmt.Sprintf("The programs notice nothing but the time: the completion of %s's wr %d says %s, as without "+
+		"the change, %s "+
 		"%s", c.name(s.Host), latest.WRID, latest.Status, span(max(late, -late)), than)
 	if s.At != billOf(c.after).last {
 		s.Text += fmt.Sprintf(", at %s instead of %s", at(s.At), at(s.Before))
@@ -219,7 +222,8 @@ func (c *comparison) unequal(h int, was, is []*world.Completion) (s Sentence, di
 			is[i].Status, is[i].Number, at(s.At), was[i].Status, was[i].Number)
 		if is[i].Number == was[i].Number {
 			s.Rule, s.Spared, s.Code = "other length", is[i].Length, was[i].Length
-			s.Text = fmt.Sprintf("%s notices: the completion of its wr %d is of %d bytes at %s, and not of %d.", who, is[i].WRID,
+			s.Text = fmt.Sprintf("%s notices: the completion of its wr %d is of %d bytes at %s, and not of %d.", who,
+				is[i].WRID,
 				s.Spared, at(s.At), s.Code)
 		}
 	case len(is) < len(was):
@@ -230,11 +234,13 @@ func (c *comparison) unequal(h int, was, is []*world.Completion) (s Sentence, di
 	case len(is) > len(was):
 		more := missingOf(is, was)
 		s.Rule, s.At, s.WR = "more", more.Time, more.WRID
-		s.Text = fmt.Sprintf("%s gets %s and not %d: that of wr %d (%s) comes at %s.", who, count(len(is), "completion"),
+		s.Text = fmt.Sprintf("%s gets %s and not %d: that of wr %d (%s) comes at %s.", who, count(len(is),
+			"completion"),
 			len(was), more.WRID, more.Status, at(s.At))
 	default:
 		s.Rule, s.At, s.WR, s.Other = "other order", is[i].Time, is[i].WRID, was[i].WRID
-		s.Text = fmt.Sprintf("%s sees its completions in another order: wr %d (%s) comes at %s where wr %d (%s) came.", who,
+		s.Text = fmt.Sprintf("%s sees its completions in another order: wr %d (%s) comes at %s where wr %d (%s) "+
+			"came.", who,
 			is[i].WRID, is[i].Status, at(s.At), was[i].WRID, was[i].Status)
 	}
 	return s, true
@@ -243,7 +249,10 @@ func (c *comparison) unequal(h int, was, is []*world.Completion) (s Sentence, di
 // missingOf is the first completion of a longer list that has none like it in the other.
 func missingOf(long, short []*world.Completion) *world.Completion {
 	for _, x := range long {
-		if !slices.ContainsFunc(short, func(y *world.Completion) bool { return x.WRID == y.WRID && x.QPN == y.QPN && x.Op == y.Op }) {
+		if !slices.ContainsFunc(short, func(y *world.Completion) bool {
+			return x.WRID == y.WRID && x.QPN == y.QPN &&
+				x.Op == y.Op
+		}) {
 			return x
 		}
 	}

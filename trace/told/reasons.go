@@ -34,14 +34,16 @@ func unmarked(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		return s, false
 	case !congested(p):
 		s.Rule = "not capable"
-		s.Text = fmt.Sprintf("A switch marks only what says that it may be marked (ECT in the IP header), and %s does not: so nobody is told "+
+		s.Text = fmt.Sprintf("A switch marks only what says that it may be marked (ECT in the IP header), and %s "+
+			"does not: so nobody is told "+
 			"to be slower.", list(s.Packets))
 	case p.Kind == "cnp":
 		s.Rule, s.Section = "no CNP for CNP", "10.2"
 		s.Text = fmt.Sprintf("%s's device sends a CNP for a marked packet, but not for a CNP.", c.name(p.To))
 	case service(p) != "RC" && service(p) != "UC":
 		s.Rule, s.Section = "no connection", "10.2"
-		s.Text = fmt.Sprintf("%s's device looks at marks only where it knows a sender to slow down: at connected queue pairs, and this is %s.",
+		s.Text = fmt.Sprintf("%s's device looks at marks only where it knows a sender to slow down: at connected "+
+			"queue pairs, and this is %s.",
 			c.name(p.To), service(p))
 	default:
 		return s, false
@@ -67,7 +69,8 @@ func asLost(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		return s, false
 	}
 	s = Sentence{Kind: Cause, Rule: "lost anyway", Host: p.To, At: p.Sent, Section: "4.5", Packets: []int{p.N}}
-	s.Text = fmt.Sprintf("Without the change %s does not get through either (it is %s): to %s it is one that never came, in both cases.",
+	s.Text = fmt.Sprintf("Without the change %s does not get through either (it is %s): to %s it is one that never "+
+		"came, in both cases.",
 		list(s.Packets), x.Fate, c.name(p.To))
 	return s, true
 }
@@ -100,7 +103,8 @@ func droppedAnyway(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		case wire.DropMalformed:
 			return s, false
 		}
-		s.Text = fmt.Sprintf("Nothing hangs on %s: without the change %s's device drops it, at %s: %s.", list(s.Packets), c.name(p.To),
+		s.Text = fmt.Sprintf("Nothing hangs on %s: without the change %s's device drops it, at %s: %s.",
+			list(s.Packets), c.name(p.To),
 			at(s.At), r.Explain())
 		return s, true
 	}
@@ -125,19 +129,23 @@ func covered(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	}
 	for i := range c.after.Packets {
 		x := &c.after.Packets[i]
-		if x.N == p.N || x.From != p.From || x.QPN != p.QPN || x.Sent < p.Sent || x.Arrived == 0 || x.Fate == world.Corrupted ||
+		if x.N == p.N || x.From != p.From || x.QPN != p.QPN || x.Sent < p.Sent || x.Arrived == 0 ||
+			x.Fate == world.Corrupted ||
 			!atOrBehind(x.PSN, p.PSN) || x.Kind != "ack" && x.Kind != "response" {
 			continue
 		}
 		if p.Arrived > 0 && p.Fate != world.Corrupted && p.Arrived < x.Arrived {
 			return s, false // it was there first
 		}
-		s = Sentence{Kind: Cause, Rule: "one ACK for all", Host: p.To, PSN: x.PSN, At: x.Arrived, Section: "4.3", Packets: []int{x.N},
-			Want: p.PSN}
-		s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s. It speaks for all up to its PSN, so for PSN %d too: nothing has to be sent "+
+		s = Sentence{Kind: Cause, Rule: "one ACK for all", Host: p.To, PSN: x.PSN, At: x.Arrived, Section: "4.3",
+			Packets: []int{x.N},
+			Want:    p.PSN}
+		s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s. It speaks for all up to its PSN, so for PSN %d "+
+			"too: nothing has to be sent "+
 			"again.", x.N, x.Label, x.PSN, c.name(p.To), at(s.At), p.PSN)
 		if x.PSN == p.PSN {
-			s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s, and says the same: nothing has to be sent again.", x.N, x.Label, x.PSN,
+			s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s, and says the same: nothing has to be sent "+
+				"again.", x.N, x.Label, x.PSN,
 				c.name(p.To), at(s.At))
 		}
 		return s, true
@@ -151,12 +159,14 @@ func gains(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		if e.Record.Kind != qp.RecordExecuted {
 			continue
 		}
-		s = Sentence{Kind: Cause, Rule: "executed now", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time, Section: "4.5",
+		s = Sentence{Kind: Cause, Rule: "executed now", Host: e.Host, PSN: uint32(e.Record.PSN), At: e.Time,
+			Section: "4.5",
 			Packets: []int{p.N}}
 		if service(p) == "UC" {
 			s.Section = "6.4"
 		}
-		s.Text = fmt.Sprintf("So no PSN is missing at %s when PSN %d comes: %s executes it at %s, which it never does without the change.",
+		s.Text = fmt.Sprintf("So no PSN is missing at %s when PSN %d comes: %s executes it at %s, which it never "+
+			"does without the change.",
 			c.name(e.Host), s.PSN, c.name(e.Host), at(s.At))
 		return s, true
 	}
@@ -169,8 +179,10 @@ func noAnswers(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	if t != "UC" && t != "UD" {
 		return s, false
 	}
-	s = Sentence{Kind: Cause, Rule: "no acknowledgements", Host: p.From, At: p.Sent, Section: "6.1", Packets: []int{p.N}}
-	s.Text = fmt.Sprintf("%s has no acknowledgements: to %s's device %s was done when it had left, at %s. Nobody asks what became of it, "+
+	s = Sentence{Kind: Cause, Rule: "no acknowledgements", Host: p.From, At: p.Sent, Section: "6.1",
+		Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("%s has no acknowledgements: to %s's device %s was done when it had left, at %s. Nobody "+
+		"asks what became of it, "+
 		"and nobody sends it again.", t, c.name(p.From), list(s.Packets), at(s.At))
 	return s, true
 }
@@ -193,7 +205,8 @@ func spared(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		if say == "" {
 			continue
 		}
-		s = Sentence{Kind: Cause, Rule: "spared", Host: e.Host, PSN: uint32(e.Record.PSN), Before: e.Time, Section: "4.4",
+		s = Sentence{Kind: Cause, Rule: "spared", Host: e.Host, PSN: uint32(e.Record.PSN), Before: e.Time,
+			Section: "4.4",
 			Packets: []int{p.N}, At: max(p.Sent, p.Arrived)}
 		switch e.Record.Kind {
 		case qp.RecordProbe, qp.RecordWait, qp.RecordGiveUp:
@@ -224,18 +237,27 @@ func held(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	if p.Change != world.Delay || p.Arrived == 0 || x == nil || x.Arrived == 0 {
 		return s, false
 	}
-	s = Sentence{Kind: Cause, Rule: "waits for it", Host: p.To, PSN: p.PSN, At: p.Arrived, Before: x.Arrived, Section: "6.1", Packets: []int{p.N}}
+	s = Sentence{Kind: Cause, Rule: "waits for it", Host: p.To, PSN: p.PSN, At: p.Arrived, Before: x.Arrived,
+		Section: "6.1", Packets: []int{p.N}}
 	s.For = p.Arrived - x.Arrived
 	switch t := service(p); {
 	case t == "UC" || t == "UD":
 		s.Rule = "no acknowledgements"
-		s.Text = fmt.Sprintf("%s is at %s at %s instead of %s. %s has no acknowledgements, so %s does not wait for any.", begin(list(s.Packets)),
+		s.Text = fmt.Sprintf("%s is at %s at %s instead of %s. %s has no acknowledgements, so %s does not wait for "+
+			"any.", begin(list(s.Packets)),
 			c.name(p.To), at(s.At), at(s.Before), t, c.name(p.From))
 	case p.Kind == "request":
-		s.Text = fmt.Sprintf("%s can answer PSN %d only when it is there, at %s instead of %s, and %s's request ends only with the answer. No "+
-			"timer of %s's runs out before.", c.name(p.To), p.PSN, at(s.At), at(s.Before), c.name(p.From), c.name(p.From))
+		s.Text = fmt.Sprintf("%s can answer PSN %d only when it is there, at %s instead of %s, and %s's request ends "+
+			"only with the answer. No "+
+			"timer of %s's runs out before.", c.name(p.To), p.PSN, at(s.At), at(s.Before), c.name(p.From),
+			c.name(p.From))
+	case p.Kind == "nak":
+		s.Text = fmt.Sprintf("%s can act on the NAK only when it is there, at %s instead of %s. No timer of %s's "+
+			"runs out before.", c.name(p.To),
+			at(s.At), at(s.Before), c.name(p.To))
 	default:
-		s.Text = fmt.Sprintf("A request ends only when its answer is there: %s has this one at %s instead of %s. No timer of %s's runs out before.",
+		s.Text = fmt.Sprintf("A request ends only when its answer is there: %s has this one at %s instead of %s. No "+
+			"timer of %s's runs out before.",
 			c.name(p.To), at(s.At), at(s.Before), c.name(p.To))
 	}
 	return s, true
@@ -246,7 +268,8 @@ func unused(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	if p.Again == 0 {
 		return s, false
 	}
-	s = Sentence{Kind: Cause, Rule: "copy unused", Host: p.To, PSN: p.PSN, At: p.Again, Section: "4.4", Packets: []int{p.N}}
+	s = Sentence{Kind: Cause, Rule: "copy unused", Host: p.To, PSN: p.PSN, At: p.Again, Section: "4.4",
+		Packets: []int{p.N}}
 	what := "it tells the device nothing that it does not know, and it does nothing"
 	if p.Kind == "cnp" {
 		s.Section, what = "10.3", "the rate is cut once in a while at most, however many CNPs come"
@@ -262,9 +285,11 @@ func completes(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		if p.Kind == "request" || x.Host != p.To || x.Time != p.Arrived {
 			continue
 		}
-		s = Sentence{Kind: Cause, Rule: "completes", Host: p.To, PSN: p.PSN, At: x.Time, Section: "6.1", Packets: []int{p.N},
-			WR: x.WRID}
-		s.Text = fmt.Sprintf("A request ends with its answer: %s is that of %s's wr %d, which completes with it, at %s.", list(s.Packets),
+		s = Sentence{Kind: Cause, Rule: "completes", Host: p.To, PSN: p.PSN, At: x.Time, Section: "6.1",
+			Packets: []int{p.N},
+			WR:      x.WRID}
+		s.Text = fmt.Sprintf("A request ends with its answer: %s is that of %s's wr %d, which completes with it, at "+
+			"%s.", list(s.Packets),
 			c.name(p.To), x.WRID, at(s.At))
 		return s, true
 	}
@@ -297,7 +322,9 @@ func (c *comparison) differs() bool {
 
 // moved is what is left: something is earlier or later than it was.
 func moved(c *comparison, p *world.Packet) Sentence {
-	s := Sentence{Kind: Cause, Rule: "order", Host: max(p.To, 0), At: max(p.Sent, p.Arrived), Section: "6.1", Packets: []int{p.N}}
-	s.Text = fmt.Sprintf("No timer, NAK or mark comes of it: devices do next what %s, or its absence, lets them do.", list(s.Packets))
+	s := Sentence{Kind: Cause, Rule: "order", Host: max(p.To, 0), At: max(p.Sent, p.Arrived), Section: "6.1",
+		Packets: []int{p.N}}
+	s.Text = fmt.Sprintf("No timer, NAK or mark comes of it: devices do next what %s, or its absence, lets them do.",
+		list(s.Packets))
 	return s
 }

@@ -41,12 +41,14 @@ func insteadOf(op wire.Opcode) instead {
 	switch {
 	case info == nil:
 	case info.Flags&wire.OpRead != 0:
-		return instead{"read again", "4.5", "It reads the bytes once more, as that does no harm", "RDMA_READ_RESPONSE", "sends them again"}
+		return instead{"read again", "4.5", "It reads the bytes once more, as that does no harm",
+			"RDMA_READ_RESPONSE", "sends them again"}
 	case info.Flags&wire.OpAtomic != 0:
 		return instead{"kept answer", "4.6", "It does not change the value again", "ATOMIC_ACKNOWLEDGE",
 			"answers with what it has kept for this, the value from before"}
 	case info.Flags&wire.OpSend != 0 && info.Flags&wire.OpConsumesRecv != 0 && info.Flags&wire.OpEnd != 0:
-		return instead{"ACK again", "4.5", "It takes no second receive, so the program has the message once", "ACK", "only sends an ACK"}
+		return instead{"ACK again", "4.5", "It takes no second receive, so the program has the message once", "ACK",
+			"only sends an ACK"}
 	case info.Flags&wire.OpSend != 0:
 		return instead{"ACK again", "4.5", "It does not store it again", "ACK", "only sends an ACK"}
 	case info.Flags&wire.OpWrite != 0:
@@ -70,7 +72,8 @@ func (c *comparison) duplicate(e *world.Entry) (s Sentence, ok bool) {
 	} else if n == e.Packet {
 		first = " from the first copy"
 	}
-	s.Text = fmt.Sprintf("%s's device has PSN %d%s already when packet %d brings it again, at %s. %s", who, s.PSN, first, e.Packet,
+	s.Text = fmt.Sprintf("%s's device has PSN %d%s already when packet %d brings it again, at %s. %s", who, s.PSN,
+		first, e.Packet,
 		at(s.At), row.does)
 	answer := c.outgoing(e.Host, e.QPN, e.Time, func(p *world.Packet) bool {
 		return labelled(p, row.answer) && (row.answer == "ACK" || p.PSN == s.PSN)
@@ -92,7 +95,8 @@ func (c *comparison) duplicate(e *world.Entry) (s Sentence, ok bool) {
 	return s, true
 }
 
-// duplicates counts the requests that come again to a queue pair, the packets of which are new ones.
+// duplicates counts the requests that come again to a queue pair, the packets of which are new
+// ones.
 func (c *comparison) duplicates(e *world.Entry) (n int) {
 	for _, x := range c.news {
 		if x.Record.Kind == qp.RecordDuplicate && x.Host == e.Host && x.QPN == e.QPN {
@@ -135,14 +139,17 @@ func (c *comparison) knownAnswer(e *world.Entry) (s Sentence, ok bool) {
 	if p.Kind == "request" {
 		return s, false
 	}
-	s = Sentence{Kind: Twice, Rule: "known answer", Section: "4.4", Host: e.Host, PSN: p.PSN, At: e.Time, Packets: []int{p.N}}
+	s = Sentence{Kind: Twice, Rule: "known answer", Section: "4.4", Host: e.Host, PSN: p.PSN, At: e.Time,
+		Packets: []int{p.N}}
 	for _, x := range c.news {
-		if x.Record.Kind == qp.RecordDropped && x.Record.Value == e.Record.Value && x.Host == e.Host && x.QPN == e.QPN &&
+		if x.Record.Kind == qp.RecordDropped && x.Record.Value == e.Record.Value && x.Host == e.Host &&
+			x.QPN == e.QPN &&
 			x.Packet > 0 && c.after.Packets[x.Packet-1].Kind != "request" {
 			s.Count++
 		}
 	}
-	s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s, and tells nothing new: what it answers is complete, so the device drops it.",
+	s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s, and tells nothing new: what it answers is complete, "+
+		"so the device drops it.",
 		p.N, p.Label, p.PSN, c.name(e.Host), at(s.At))
 	if s.Count > 1 {
 		s.Text += fmt.Sprintf(" So it does with %s in all.", count(s.Count, "packet"))
@@ -169,12 +176,14 @@ func (c *comparison) executedTwice() (s Sentence, ok bool) {
 		switch x.Record.Kind {
 		case qp.RecordDropped:
 			s.Rule = "copy dropped"
-			s.Text = fmt.Sprintf("To %s's device the copy of packet %d is a packet as any other: %s does not know what is a repetition. Here it "+
+			s.Text = fmt.Sprintf("To %s's device the copy of packet %d is a packet as any other: %s does not know "+
+				"what is a repetition. Here it "+
 				"drops it, at %s: %s.", who, p.N, service(p), at(s.At), wire.DropReason(x.Record.Value).Explain())
 			return s, true
 		case qp.RecordExecuted, qp.RecordCompletion:
 			s.Rule = "copy executed"
-			s.Text = fmt.Sprintf("To %s's device the copy of packet %d is a packet as any other: %s does not know what is a repetition. It "+
+			s.Text = fmt.Sprintf("To %s's device the copy of packet %d is a packet as any other: %s does not know "+
+				"what is a repetition. It "+
 				"executes it again, at %s.", who, p.N, service(p), at(s.At))
 			return s, true
 		}

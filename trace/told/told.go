@@ -1,5 +1,6 @@
 // Package told says in sentences what a student's change has made of a play: what was done to the
-// packet, what an end saw of it, which timer, NAK or mark acted and by which rule, what was done with
+// packet, what an end saw of it, which timer, NAK or mark acted and by which rule, what was done
+// with
 // what came twice, what it cost, and what the programs noticed. Every number is the play's own; the
 // fields of a sentence have them, for a test to hold them against packets, records and completions.
 //
@@ -9,9 +10,11 @@
 //	compare.go   two plays: what is in one and not in the other
 //	change.go    what was done to the packet
 //	causes.go    what acted on it, a row for each rule
+//	sights.go    what an end saw of it
 //	repeats.go   what came twice
 //	reasons.go   why nothing acted
 //	ending.go    what it cost, and what the programs noticed
+//	rules.go     the sections of docs/rocev2.md; words.go: names, times, numbers
 package told
 
 import (
@@ -92,7 +95,10 @@ func (c *comparison) story() []Sentence {
 	if len(causes)+len(repeats) == 0 {
 		if s, ok := c.reason(); ok || len(seen) == 0 {
 			causes = append(causes, s)
-			seen = slices.DeleteFunc(seen, func(x Sentence) bool { return x.Rule == "dropped" && s.Rule == "dropped anyway" })
+			seen = slices.DeleteFunc(seen, func(x Sentence) bool {
+				return x.Rule == "dropped" && s.Rule == "dropped "+
+					"anyway"
+			})
 		}
 	}
 	var chosen []Sentence

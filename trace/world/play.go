@@ -31,7 +31,8 @@ type HostInfo struct {
 	Regions []RegionInfo `json:"regions"`
 }
 
-// QPInfo is a queue pair: its number, "RC", "UC" or "UD", and the number of the peer's, if it has one.
+// QPInfo is a queue pair: its number, "RC", "UC" or "UD", and the number of the peer's, if it has
+// one.
 type QPInfo struct {
 	QPN  uint32 `json:"qpn"`
 	Type string `json:"type"`
