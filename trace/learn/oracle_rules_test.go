@@ -261,6 +261,11 @@ func duplicateTruth(o *oracle, s *told.Sentence) error {
 // reasonTruths are about why nothing acted.
 var reasonTruths = map[string]truth{
 	"one ACK for all": func(o *oracle, s *told.Sentence) error {
+		if x := o.packet(s.Packets[0]); len(s.Packets) > 1 && o.entry(o.after, "duplicate", x.From, x.Sent, func(e *world.Entry) bool {
+			return e.Packet == s.Packets[1]
+		}) != nil {
+			return fmt.Errorf("packet %d is not known", s.Packets[1])
+		}
 		p, own := o.packet(s.Packets[0]), o.packet(o.change.Packet)
 		soon := own.Fate != world.Lost && own.Fate != world.Corrupted && own.Arrived < p.Arrived
 		return first(arrives(p, s.Host, s.At), must(wire.PSN(p.PSN).Sub(wire.PSN(s.Want)) >= 0 && p.From == own.From &&

@@ -151,6 +151,25 @@ func numbersOf(s *told.Sentence) error {
 	return nil
 }
 
+// TestToldOfSeveral: several changes at once, and long delays, are told of too.
+func TestToldOfSeveral(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	all := trials()
+	for range 150 {
+		x := all[r.IntN(len(all))]
+		changes := []world.Change{x.change, {Packet: 1 + r.IntN(len(x.before.Packets)), Action: world.Delay, For: 2 * world.Millisecond},
+			{Packet: 1 + r.IntN(len(x.before.Packets)), Action: world.Drop}}
+		after := x.lesson.Play(changes)
+		sentences := told.Tell(x.before, after, changes)
+		require.NoError(t, (&oracle{before: x.before, after: after, change: x.change}).whole(sentences), "%v, %v", &x, changes)
+		for _, s := range sentences {
+			require.NotRegexp(t, jargon, s.Text)
+			require.NoError(t, numbersOf(&s), "%v: %s", changes, s.Text)
+		}
+	}
+	require.Empty(t, told.Tell(all[0].before, all[0].before, nil))
+}
+
 // TestToldSections: the sections that sentences name are there, and the links lead to them.
 func TestToldSections(t *testing.T) {
 	text, err := os.ReadFile("../../docs/rocev2.md")

@@ -4,6 +4,7 @@ package told
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace/world"
@@ -106,6 +107,9 @@ func droppedAnyway(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		s.Text = fmt.Sprintf("Nothing hangs on %s: without the change %s's device drops it, at %s: %s.",
 			list(s.Packets), c.name(p.To),
 			at(s.At), r.Explain())
+		if r == wire.DropOutOfSequence {
+			s.Text = strings.TrimSuffix(s.Text, ".") + ", as one before it is missing."
+		}
 		return s, true
 	}
 	return s, false
@@ -145,12 +149,26 @@ func covered(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 			"again.", x.N, x.Label, x.PSN, c.name(p.To), at(s.At), p.PSN)
 		if x.PSN == p.PSN {
 			s.Text = fmt.Sprintf("Packet %d (%s, PSN %d) is at %s at %s, and says the same: nothing has to be sent "+
-				"again.", x.N, x.Label, x.PSN,
-				c.name(p.To), at(s.At))
+				"again.", x.N,
+				x.Label, x.PSN, c.name(p.To), at(s.At))
+			if n := c.answers(x); n > 0 {
+				s.Packets = append(s.Packets, n)
+				s.Text += fmt.Sprintf(" %s has sent it because packet %d brought what it knew.", c.name(x.From), n)
+			}
 		}
 		return s, true
 	}
 	return s, false
+}
+
+// answers is the repeated request that a packet answers at once; 0: none.
+func (c *comparison) answers(p *world.Packet) int {
+	for i := range c.after.Entries {
+		if e := &c.after.Entries[i]; e.Record.Kind == qp.RecordDuplicate && e.Host == p.From && e.Time == p.Sent {
+			return e.Packet
+		}
+	}
+	return 0
 }
 
 // gains is about what is executed now, and never was.
