@@ -325,8 +325,10 @@ it is in bench/RESULTS.md.`,
 		b := w.AddHost("B")
 		b.MaxPages = 16
 		b.RegMR("32 KiB", 32<<10, all)
+		w.RunFor(world.Microsecond)
 		b.RegMR("16 KiB", 16<<10, all)
 		for i := range 5 {
+			w.RunFor(world.Microsecond)
 			b.RegMR(fmt.Sprintf("byte %d", i+1), 1, all)
 		}
 	},
