@@ -38,7 +38,8 @@ function showEnds() {
   box.hidden = !(play.moments || []).length;
   if (box.hidden) return;
   const at = momentAt(play, app.now);
-  const happening = (play.entries || []).filter((e) => e.time === app.now);
+  const setUp = app.lesson && !app.lesson.setUp && app.now === app.stops[0];
+  const happening = (play.entries || []).filter((e) => e.time === app.now && !setUp);
   refill(box,
     app.lesson ? '' : el('h2', {}, 'Queue pairs, and requests under way ', el('small', { class: 'remark' }, 'at ' + timeText(app.now, Math.max(app.end, 1)))),
     insideView(),

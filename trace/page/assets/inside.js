@@ -1,6 +1,7 @@
 'use strict';
 // Inside the NIC: what an adapter does of a request, stage by stage, above the queues and memory of
-// both ends. This stack is software and does some of it otherwise, and each stage says how.
+// both ends; the stages of this moment in full. This stack is software and does some of it
+// otherwise, and each stage says how.
 
 /** insideView is the lane, if the lesson has one. */
 function insideView() {
@@ -13,5 +14,6 @@ function insideView() {
   } },
   el('summary', {}, 'Inside the NIC: what an adapter does (this stack is software: ', el('i', {}, 'in italics'), ' what it does instead)'),
   el('ol', { class: 'lane' }, stages.map((s, i) => el('li', { class: i > reached ? 'future' : s.time === since ? 'current' : '', 'aria-current': s.time === since && i <= reached ? 'step' : false },
-    el('b', {}, el('span', { class: 'stage' }, s.step), ' ', s.name), el('span', {}, s.nic), el('i', {}, s.here)))));
+    el('button', { type: 'button', class: 'link', click: () => goTo(lastStop(app.stops, s.time)) }, el('b', { class: 'stage' }, s.step), ' ', s.name),
+    s.time === since && i <= reached ? [el('span', {}, s.nic), el('i', {}, s.here)] : ''))));
 }

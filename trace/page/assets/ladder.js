@@ -8,7 +8,7 @@ const LABELS_FROM = 15; // pixels of a row that has text
 const usualHeight = () => (!app.play.moments ? 34 : app.play.packets.length > 24 ? 22 : 28);
 
 const ladder = {
-  rows: arrange({}, { host: '', qp: '', op: '', wrong: false, text: '' }),
+  rows: { arrows: [], entries: [], times: [], longest: 0, total: 0, inside: false }, // see arrange
   height: 34, // of a row
   hosts: [],
   left: 0, // of the first line, in pixels
@@ -34,10 +34,10 @@ function measureLadder() {
   const many = Math.max(1, ladder.hosts.length - 1);
   const told = (app.play.entries || []).length > 0;
   const narrow = room < 560;
-  ladder.inside = narrow || many > 1;
+  ladder.inside = narrow || many > 1 || (told && room < 760);
   ladder.stamp = 14 + 6.7 * timeText(app.end, Math.max(app.end, 1)).length;
-  ladder.left = narrow ? Math.max(74, ladder.stamp + 4) : !told ? 128 : many > 1 ? ladder.stamp + 20 : Math.max(ladder.stamp + 110, room * 0.31);
-  const right = narrow || (told && many > 1) ? 16 : told ? Math.max(140, room * 0.24) : 60;
+  ladder.left = narrow ? Math.max(74, ladder.stamp + 4) : !told ? 128 : ladder.inside ? ladder.stamp + 20 : Math.max(ladder.stamp + 110, room * 0.31);
+  const right = narrow || (told && ladder.inside) ? 16 : told ? Math.max(140, room * 0.24) : 60;
   ladder.gap = ladder.hosts.length < 2 ? (narrow ? 0 : 120) : Math.max(many > 1 ? 150 : narrow ? 120 : 210, (room - ladder.left - right) / many);
   if (!told) ladder.gap = Math.min(ladder.gap, 620);
   ladder.width = Math.max(room, ladder.left + (ladder.hosts.length > 1 ? many : 0) * ladder.gap + right);
@@ -92,8 +92,12 @@ function drawHeads() {
 /** drawLadder draws what is in sight. */
 function drawLadder() {
   const box = byId('ladder');
-  const rows = ladder.rows;
   measureLadder();
+  if (ladder.rows.inside !== ladder.inside) {
+    ladder.rows = arrange(app.play, app.filter);
+    measureRows();
+  }
+  const rows = ladder.rows;
   drawHeads();
   const tall = ladderTall();
   byId('extent').style.height = tall + 'px';
@@ -111,10 +115,10 @@ function drawLadder() {
   const picture = svg('svg', { width: ladder.width, height: bottom - top, viewBox: `0 ${top} ${ladder.width} ${bottom - top}`, role: 'presentation' });
   ladder.hosts.forEach((_, i) => picture.append(svg('line', { class: 'rail', x1: hostAt(i), x2: hostAt(i), y1: top, y2: bottom })));
   drawStamps(picture, Math.max(0, first), Math.min(last, rows.times.length - 1));
-  for (let i = firstFrom(rows.entries, first); i < rows.entries.length && rows.entries[i].row <= last; i++) picture.append(drawEntry(rows.entries[i]));
   for (let i = firstFrom(rows.arrows, first - rows.longest); i < rows.arrows.length && rows.arrows[i].row <= last; i++) {
     if (rows.arrows[i].end >= first - 2) picture.append(drawArrow(rows.arrows[i], i));
   }
+  for (let i = firstFrom(rows.entries, first); i < rows.entries.length && rows.entries[i].row <= last; i++) picture.append(drawEntry(rows.entries[i]));
   drawNow(picture);
   byId('drawing').style.top = top + 'px';
   byId('drawing').replaceChildren(picture);
@@ -192,7 +196,7 @@ function drawArrow(arrow, index) {
     if (ladder.tops) y2 = y1 + 5; // its row is its own: it covers nothing that comes later
   }
   const chosen = p.n === app.selected;
-  const classes = ['packet', p.kind, p.fate, chosen ? 'selected' : '', p.sent > app.now ? 'future' : '', p.wrong ? 'bad' : '', inStep(p) ? 'told' : ''];
+  const classes = ['packet', p.kind, p.fate, chosen ? 'selected' : '', p.sent > app.now || later(p) ? 'future' : '', p.wrong ? 'bad' : '', inStep(p) ? 'told' : ''];
   const said = `${p.n}: ${hostName(p.from)} to ${hostName(p.to)}, ${labelOf(p)}${p.fate && p.fate !== 'delivered' ? ', ' + p.fate : ''}${p.wrong ? ', ' + p.wrong : ''}`;
   const node = svg('g', { class: classes.join(' '), id: 'packet-' + p.n, role: 'option', 'aria-selected': chosen ? 'true' : 'false', 'aria-label': said,
     'aria-posinset': index + 1, 'aria-setsize': ladder.rows.arrows.length, 'data-n': p.n });

@@ -57,14 +57,14 @@ function arrange(play, filter) {
   return place(points, all.length);
 }
 
-/** place gives each point its row. What a packet leads to shares the row in which it arrives. */
+/** place gives each point its row. What a packet leads to shares the row in which it arrives, if its words are outside of the lines. */
 function place(points, total) {
   const arrows = new Map();
   const entries = [];
   const times = []; // of the rows
   let before = null;
   for (const x of points) {
-    const shared = x.what === 'entry' && before && (before.what === 'arrived' || before.what === 'again') && before.time === x.time && before.packet.to === x.entry.host;
+    const shared = !ladder.inside && x.what === 'entry' && before && (before.what === 'arrived' || before.what === 'again') && before.time === x.time && before.packet.to === x.entry.host;
     if (!shared) times.push(x.time);
     before = x;
     const row = times.length - 1;
@@ -76,7 +76,7 @@ function place(points, total) {
   const list = [...arrows.values()];
   let longest = 0;
   for (const a of list) longest = Math.max(longest, a.end - a.row, (a.again || 0) - a.row);
-  return { arrows: list, entries, times, longest, total };
+  return { arrows: list, entries, times, longest, total, inside: ladder.inside };
 }
 
 /** stopsOf are the times at which something happens: what the slider stops at. */

@@ -96,6 +96,13 @@ function travel(time) {
 /** inStep says whether the step is about a packet. */
 const inStep = (p) => walking() && (app.lesson.steps[app.step].packets || []).includes(p.n);
 
+/** later says whether a packet leaves at this very moment, and a later step tells of it. */
+function later(p) {
+  if (!walking() || p.sent !== app.now) return false;
+  const first = app.lesson.steps.findIndex((s) => (s.packets || []).includes(p.n));
+  return first > app.step;
+}
+
 /** walkView is the step in the panel. */
 function walkView(l) {
   const steps = l.steps;
