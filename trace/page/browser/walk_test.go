@@ -185,6 +185,9 @@ func progress(t *testing.T, browser context.Context) {
 	url := file(t, nil)
 	x := open(t, browser, url+"#lesson=send", 1280, 800, "light")
 	x.wait(`app.lesson?.name === 'send'`)
+	value[any](x, `document.querySelector('#open-progress').click()`)
+	x.click("#progress-forget") // what other pages from disk have left
+	x.do(chromedp.KeyEvent(kb.Escape))
 	x.do(chromedp.KeyEvent(kb.ArrowRight))
 	x.press("f")
 	value[any](x, `document.querySelector('#answer-2').click()`)
