@@ -29,7 +29,7 @@ A and B have registered "buf", each its own.
 Registering gives keys. A's device wants the lkey of A's region, and B's device the rkey of B's. B has given its rkey to A, and the address of
 the region. Without them A could do nothing.
 
-Each program has a queue pair, and the two are connected: what goes into one comes out at the other. A queue pair is two lists, the send
+Each program has a queue pair, and the two are connected: each works with the other one only. A queue pair is two lists, the send
 queue and the receive queue. (How they were connected is a later lesson.)
 
 {: A ibv_post_send} A's program posts a work request to its send queue: WRITE, these 32 bytes with their lkey, to that address of B's with
@@ -373,8 +373,8 @@ func number(r *world.Region, at int, n uint64) { r.Set(at, native(n)) }
 
 func native(n uint64) []byte { return binary.NativeEndian.AppendUint64(nil, n) }
 
-// What a NIC does of a request, in the order of the stages: R1 the work request, R2 the doorbell, R3
-// its fetch, R4 translation and DMA, R5 the packet, R6 the completion.
+// What a NIC does of a request, stage by stage: R1 the work request, R2 the doorbell, R3 its fetch,
+// R4 translation and DMA, R5 the packet, R6 the completion.
 var (
 	stageR1 = Stage{Step: "R1", Name: "work request", cue: "A ibv_post_send",
 		NIC:  "The program writes a work queue entry (WQE) into the ring of its send queue, in its own memory.",
@@ -387,22 +387,26 @@ var (
 		NIC:  "The NIC reads the WQE from the ring by DMA. That takes 300 to 500 ns.",
 		Here: "The device is a part of the program, and reads the entry as any code does."}
 	stageR6 = Stage{Step: "R6", Name: "completion", cue: "A completion",
-		NIC: "The answer is here. The NIC writes a completion queue entry (CQE) into the ring of the completion queue by " +
+		NIC: "The answer is here. The NIC writes a completion queue entry (CQE) into the ring of the completion " +
+			"queue by " +
 			"DMA. The program polls that memory, and finds it.",
 		Here: "The device puts the entry there itself."}
 )
 
 var insideWrite = []Stage{stageR1, stageR2, stageR3,
 	{Step: "R4", Name: "translate, read", cue: "A request",
-		NIC: "The NIC looks the lkey up: which region, are all 32 bytes inside? Its translation table (MTT) has the physical " +
+		NIC: "The NIC looks the lkey up: which region, are all 32 bytes inside? Its translation table (MTT) has the " +
+			"physical " +
 			"page behind the address. It reads the 32 bytes from there by DMA.",
 		Here: "The lkey is looked up in a table of slices. No physical address is needed, and nothing is pinned."},
 	{Step: "R5", Name: "packet", cue: "1 sent",
-		NIC: "It makes the packet, with B's rkey and address in the RETH, and sends it. B's machine is named by the IP " +
+		NIC: "It makes the packet, with B's rkey and address in the RETH, and sends it. B's machine is named by the " +
+			"IP " +
 			"header; only InfiniBand has a DLID for that.",
 		Here: "The same bytes, handed to a UDP socket."},
 	{Step: "B", Name: "translate, write", cue: "1 arrives",
-		NIC: "B's NIC looks the rkey up in its own table, writes the bytes to the physical page by DMA, and sends the ACK. " +
+		NIC: "B's NIC looks the rkey up in its own table, writes the bytes to the physical page by DMA, and sends " +
+			"the ACK. " +
 			"No processor of B's has run.",
 		Here: "A processor of B's runs the stack and copies the bytes. B's program still knows nothing."},
 	stageR6}
@@ -412,23 +416,28 @@ var insideSend = []Stage{stageR1, stageR2, stageR3,
 		NIC:  "By the lkey the NIC finds the region and the physical page, and reads the 32 bytes by DMA.",
 		Here: "The lkey is looked up in a table of slices."},
 	{Step: "R5", Name: "packet", cue: "1 sent",
-		NIC: "It makes the packet. There is no RETH: no address, no rkey.", Here: "The same bytes, handed to a UDP socket."},
+		NIC: "It makes the packet. There is no RETH: no address, no rkey.", Here: "The same bytes, handed to a UDP " +
+			"socket."},
 	{Step: "B", Name: "receive", cue: "1 arrives",
-		NIC: "B's NIC takes the oldest WQE of the receive queue, which it has often fetched before, translates its address " +
+		NIC: "B's NIC takes the oldest WQE of the receive queue, which it has often fetched before, translates its " +
+			"address " +
 			"by its lkey, and writes the bytes there by DMA. Then it sends the ACK, and writes a CQE for B's program.",
 		Here: "A processor of B's runs the stack and copies the bytes."},
 	stageR6}
 
 var insideRead = []Stage{stageR1, stageR2, stageR3,
 	{Step: "R4", Name: "translate", cue: "A request",
-		NIC: "The NIC looks the lkey up: may it write there (LOCAL_WRITE), are all 2000 bytes inside? It reads nothing: the " +
+		NIC: "The NIC looks the lkey up: may it write there (LOCAL_WRITE), are all 2000 bytes inside? It reads " +
+			"nothing: the " +
 			"bytes come from B.",
 		Here: "The same, in a table of slices."},
 	{Step: "R5", Name: "packet", cue: "1 sent",
-		NIC:  "It makes the request, with B's rkey and address in the RETH, and remembers that it waits for two answers.",
+		NIC: "It makes the request, with B's rkey and address in the RETH, and remembers that it waits for two " +
+			"answers.",
 		Here: "The same bytes, handed to a UDP socket."},
 	{Step: "B", Name: "translate, read", cue: "1 arrives",
-		NIC: "B's NIC looks the rkey up, reads the bytes from the physical page by DMA, and sends them as two responses. No " +
+		NIC: "B's NIC looks the rkey up, reads the bytes from the physical page by DMA, and sends them as two " +
+			"responses. No " +
 			"processor of B's has run.",
 		Here: "A processor of B's runs the stack and copies the bytes."},
 	{Step: "A", Name: "DMA write", cue: "3 arrives",

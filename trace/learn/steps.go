@@ -9,10 +9,10 @@ package learn
 // Where that is not enough a cue in front of a sentence, which nobody sees, begins a step and says
 // its moment:
 //
-//	{: 1 sent}  {: 4 arrives}       packet 1 leaves, packet 4 arrives; {: 4-6 arrives}: all of them do
-//	{: A ibv_post_ 2}               the second entry of A of this kind, or whose text begins so
-//	{:}                             no other moment, but another step
-//	{: without 4 7-9}               packets that no step is about; {: without others}: all that are left
+//	{: 1 sent}  {: 4-6 arrives}   packet 1 leaves; packets 4 to 6 have arrived
+//	{: A ibv_post_ 2}             the second entry of A of this kind, or whose text begins so
+//	{:}                           no other moment, but another step
+//	{: without 4 7-9}             packets that no step is about; {: without others}: all of them
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ type Step struct {
 	Time    int64     `json:"time"`
 	Packets []int     `json:"packets,omitempty"` // that it is about
 	Text    []Passage `json:"text"`
-	Terms   []string  `json:"terms,omitempty"` // that no step before has had, in this lesson or an earlier one
+	Terms   []string  `json:"terms,omitempty"` // that no step has had before, of any lesson
 }
 
 // String is the step's text.

@@ -96,16 +96,26 @@ func TestTerms(t *testing.T) {
 				if !slices.Contains(guided, c.Name) {
 					continue
 				}
-				for _, passage := range s.Text {
-					for _, piece := range passage.Pieces {
-						for _, word := range abbreviation.FindAllString(piece.Text, -1) {
-							if piece.Term == "" && piece.Packet == 0 && piece.Host == "" && !slices.Contains(known, word) && len(glossary.In(word)) == 0 {
-								t.Errorf("%s, step %d: %s is no term", l.Name, i+1, word)
-							}
+				for _, piece := range saidIn(s) {
+					for _, word := range abbreviation.FindAllString(piece.Text, -1) {
+						if !slices.Contains(known, word) && len(glossary.In(word)) == 0 {
+							t.Errorf("%s, step %d: %s is no term", l.Name, i+1, word)
 						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// saidIn are the pieces of a step that are no pointers.
+func saidIn(s Step) (all []Piece) {
+	for _, passage := range s.Text {
+		for _, x := range passage.Pieces {
+			if x.Packet == 0 && x.Host == "" {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
 }

@@ -240,7 +240,7 @@ const KEYS = [
   ['↓ ↑ or j k', 'next, previous packet', { ArrowDown: () => walk(1), ArrowUp: () => walk(-1), j: () => walk(1), k: () => walk(-1), PageDown: () => walk(15), PageUp: () => walk(-15), Home: () => walk(-1e9), End: () => walk(1e9) }],
   ['Enter', 'the packet’s fields (↑ ↓ there go from field to field)', { Enter: () => openPacket(true) }],
   ['Esc', 'back to the ladder', { Escape: () => byId('ladder').focus() }],
-  ['→ ←', 'one step on, one step back in time', { ArrowRight: () => step(1), ArrowLeft: () => step(-1) }],
+  ['→ ←', 'one step on, one step back', { ArrowRight: () => step(1), ArrowLeft: () => step(-1) }],
   ['Space', 'play, pause', { ' ': () => togglePlay() }],
   ['+ − 0', 'zoom in, out, as it was', { '+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), 0: () => zoom(usualHeight() / ladder.height) }],
   ['/', 'filter by text', { '/': () => [freePlay(), byId('filter-text').focus()] }],

@@ -117,8 +117,8 @@ func everyWalk(t *testing.T, browser context.Context) {
 	}
 }
 
-// badLabels are texts of the ladder that are cut or out of it, labels that are above each other, and
-// lost packets whose arrow or label is above another's label.
+// badLabels are texts of the ladder that are cut or out of it, labels that are above each other,
+// and lost packets whose arrow or label is above another's label.
 const badLabels = `(() => {
   drawLadder();
   const bad = [];

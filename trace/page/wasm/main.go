@@ -4,7 +4,7 @@
 // JavaScript's globals and waits to be called.
 //
 //	roceLessons()             JSON: chapter, chapterTitle, name, title of each lesson
-//	roceGlossary()            JSON: name and meaning of each term, and the first lesson that has it
+//	roceGlossary()            JSON: name, means of each term, and the first lesson that has it
 //	rocePlay(name, changes)   plays a lesson; changes is JSON of world.Change: what happens to
 //	                          packets. JSON: lesson (learn.Page), play (world.Play), and differs:
 //	                          what the changes have made different; or error
