@@ -89,7 +89,7 @@ const completionCell = (c) => {
 function regionView(r) {
   const used = [...r.used].sort((a, b) => a - b);
   const shown = used.length ? used.slice(0, MAX_ROWS) : [0];
-  const dump = el('div', { class: 'hex', 'aria-label': 'Memory ' + r.name });
+  const dump = el('div', { class: 'hex', role: 'group', tabindex: 0, 'aria-label': 'Memory ' + r.name });
   const start = parseInt(r.addr, 16) || 0;
   let next = 0;
   for (const row of shown) {

@@ -197,13 +197,16 @@ function drawArrow(arrow, index) {
   }
   const chosen = p.n === app.selected;
   const classes = ['packet', p.kind, p.fate, chosen ? 'selected' : '', p.sent > app.now || later(p) ? 'future' : '', p.wrong ? 'bad' : '', inStep(p) ? 'told' : ''];
-  const said = `${p.n}: ${hostName(p.from)} to ${hostName(p.to)}, ${labelOf(p)}${p.fate && p.fate !== 'delivered' ? ', ' + p.fate : ''}${p.wrong ? ', ' + p.wrong : ''}`;
+  const said = `${p.n}: ${labelOf(p)}, ${hostName(p.from)} to ${hostName(p.to)}${p.fate && p.fate !== 'delivered' ? ', ' + p.fate : ''}${p.wrong ? ', ' + p.wrong : ''}`;
   const node = svg('g', { class: classes.join(' '), id: 'packet-' + p.n, role: 'option', 'aria-selected': chosen ? 'true' : 'false', 'aria-label': said,
     'aria-posinset': index + 1, 'aria-setsize': ladder.rows.arrows.length, 'data-n': p.n });
   if (x1 === x2) drawLoop(node, x1, y1);
   else drawShaft(node, p, x1, y1, x2, y2, lost);
   if (arrow.again) node.append(svg('line', { class: 'shaft copy', x1: (x1 + x2) / 2, y1: (y1 + y2) / 2, x2, y2: ladderRow(arrow.again) }));
-  if (ladder.height >= LABELS_FROM) labelArrow(node, p, x1, y1, x2, y2);
+  if (ladder.height >= LABELS_FROM) {
+    labelArrow(node, p, x1, y1, x2, y2);
+    node.setAttribute('aria-label', `${node.textContent}, ${said}`); // what is seen is in what is said
+  }
   return node;
 }
 
@@ -262,11 +265,11 @@ function labelTail(node, p, x1, y1, x2, y2) {
   const right = x2 > x1;
   const lines = labelLines(p).map((text) => ({ text, class: 'label', size }));
   if (p.wrong) lines.unshift(...wrap('⚠ ' + p.wrong, labelRoom(p), 11).map((text) => ({ text, class: 'why', size: 11 })));
-  let y = y1 - 5;
-  for (const line of lines.reverse()) {
-    node.append(svg('text', { class: line.class, x: right ? x1 + 10 : x1 - 10, y, 'font-size': line.size, 'text-anchor': right ? 'start' : 'end' }, line.text));
-    y -= line.size + 2;
-  }
+  let y = y1 - 5 - lines.slice(1).reduce((sum, line) => sum + line.size + 2, 0);
+  lines.forEach((line, i) => {
+    if (i) y += line.size + 2;
+    node.append(svg('text', { class: line.class, x: right ? x1 + 10 : x1 - 10, y, 'font-size': line.size, 'text-anchor': right ? 'start' : 'end' }, line.text + ' '));
+  });
   if (p.change) node.append(badgeOf(p, p.fate === 'lost' ? x2 : x1 + (x2 - x1) * 0.62, p.fate === 'lost' ? y2 : y1 + (y2 - y1) * 0.62, right));
 }
 
