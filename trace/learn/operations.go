@@ -101,7 +101,7 @@ once. A path MTU of 4096 needs an Ethernet MTU of 4200 or more; with 1500 it is 
 			Text: `
 A WRITE says where the bytes go. A SEND does not: the receiver decides.
 
-B's program has posted a receive before the message comes: a work request in its receive queue that names memory, here 100 bytes.
+{: B ibv_post_recv} B's program posts a receive before the message comes: a work request in its receive queue that names memory, here 100 bytes.
 
 {: A ibv_post_send} A posts a SEND of 32 bytes. It needs no address and no rkey of B's.
 
@@ -115,6 +115,7 @@ A has {A 1 SUCCESS} when {2 ACK} has arrived.`,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				_ = b.recv(7, 512, 100)
+				w.RunFor(world.Microsecond)
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
@@ -285,6 +286,7 @@ nothing.
 				a.QP.Activate()
 				b.QP.Activate()
 				_ = b.recv(7, 0, 40+100)
+				w.RunFor(world.Microsecond)
 				ah := a.AH(b.GID)
 				for i, qkey := range []uint32{b.QP.Attr.QKey, 0xbad, b.QP.Attr.QKey} {
 					wr := a.send(uint64(i+1), 20)
@@ -324,6 +326,7 @@ Attaching joins the group by IGMP or MLD, so that switches send its packets this
 				}
 				_, _ = b.QP.AttachMcast(group), c.QP.AttachMcast(group)
 				_ = b.recv(7, 0, 100)
+				w.RunFor(world.Microsecond)
 				wr := a.send(1, 20)
 				wr.AH, wr.RemoteQPN, wr.RemoteQKey = a.AH(group), wire.MulticastQPN, b.QP.Attr.QKey
 				_ = a.QP.PostSend(wr)

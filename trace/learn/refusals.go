@@ -47,8 +47,8 @@ means, such as the connection manager's DREQ.`,
 		{
 			Name: "wrong-rkey", Title: "A wrong rkey",
 			Text: `
-A has got B's rkey wrong: mistyped, in the wrong byte order, or from before B restarted. B's program has posted a receive, which has
-nothing to do with it.
+A has got B's rkey wrong: mistyped, in the wrong byte order, or from before B restarted. {: B ibv_post_recv} B's program has posted a
+receive, which has nothing to do with it.
 
 {1 RDMA_WRITE_ONLY} leaves; A's device cannot know.
 
@@ -239,7 +239,7 @@ LOC_QP_OP_ERR (2).`,
 		{
 			Name: "too-long", Title: "A message longer than the receive",
 			Text: `
-B has posted a receive of 100 bytes. Nobody tells a sender how long the receives of its peer are.
+{: B ibv_post_recv} B has posted a receive of 100 bytes. Nobody tells a sender how long the receives of its peer are.
 
 A sends 200: {1 SEND_ONLY}.
 
@@ -292,7 +292,7 @@ A NIC's driver may not look; then the responder does, and answers NAK invalid re
 		{
 			Name: "rnr", Title: "No receive is posted", Queues: true,
 			Text: `
-A posts a SEND. B's program has posted no receive.
+{: A ibv_post_send} A posts a SEND. B's program has posted no receive.
 
 {1 SEND_ONLY} leaves. {: 1 arrives} It finds nothing to take. B's device answers {2 RNR NAK 0.64 ms}: receiver not ready, come back
 in 0.64 ms.
@@ -333,6 +333,7 @@ rnr_retry 7 stands for "for ever". Many programs set it, and then seem to hang w
 				a, b := two(w, qp.RC)
 				a.QP.Attr.RNRRetry = 2
 				w.Connect(a.QP, b.QP)
+				w.RunFor(world.Microsecond)
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
@@ -345,7 +346,8 @@ rnr_retry 7 stands for "for ever". Many programs set it, and then seem to hang w
 		{
 			Name: "cq-overrun", Title: "A completion queue that nobody polls", Queues: true,
 			Text: `
-A's completion queue has 2 entries. A posts three signaled WRITEs, which are to yield a completion each, and does not poll.
+A's completion queue has 2 entries. {: A ibv_post_send} A posts three signaled WRITEs, which are to yield a completion each, and does not
+poll.
 
 {1 RDMA_WRITE_ONLY}, {2 RDMA_WRITE_ONLY} and {3 RDMA_WRITE_ONLY} arrive. {: without 4-6} Their bytes are in B's memory.
 
@@ -364,6 +366,7 @@ overrun may come later than it was asked for.`,
 				small := a.CreateCQ(2)
 				q := a.CreateQP(small, world.QPInit{})
 				w.Connect(q, b.QP)
+				w.RunFor(world.Microsecond)
 				_ = q.PostSend(a.write(1, 32, b, 0), a.write(2, 32, b, 32), a.write(3, 32, b, 64))
 				w.Run()
 			},

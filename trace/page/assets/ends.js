@@ -68,7 +68,7 @@ function showEnd(play, host, index, moment) {
   }
   (now.cqs || []).forEach((c, i) => queues.append(queueView((now.cqs.length > 1 ? 'CQ' + i : 'CQ'), 'Completion queue', c, completionCell)));
   for (const r of memoryAt(play, index, moment)) if (!(r.since > app.now)) regions.append(regionView(r));
-  return el('article', { class: 'end', 'aria-label': 'Host ' + host.name }, head, el('div', { class: 'parts' }, queues, regions.children.length ? regions : ''));
+  return el('article', { class: 'end', 'aria-label': 'Host ' + host.name }, head, el('div', { class: 'parts' }, queues.children.length ? queues : '', regions.children.length ? regions : ''));
 }
 
 /** queueView draws a queue, its oldest entry first. */
