@@ -57,7 +57,8 @@ function entryRoom(host) {
 const labelSize = () => Math.min(13, Math.max(10, ladder.height * 0.44));
 const entryLines = (e) => wrap(e.text.replace(/^the device |IBV_WC_/g, ''), entryRoom(e.host).room, 11);
 const labelLines = (p) => wrap(`${p.n}  ${labelOf(p)}${p.arrived === 0 && p.fate !== 'lost' ? ', ' + p.fate : ''}`, labelRoom(p), labelSize());
-const labelRoom = (p) => (p.to === p.from ? ladder.width - hostAt(p.from) - 40 : Math.abs(hostAt(target(p)) - hostAt(p.from)) - 24);
+const BADGE = 84; // pixels of a badge, which stands behind its label unless the packet is lost
+const labelRoom = (p) => (p.change && p.fate !== 'lost' ? -BADGE : 0) + (p.to === p.from ? ladder.width - hostAt(p.from) - 40 : Math.abs(hostAt(target(p)) - hostAt(p.from)) - 24);
 
 /** measureRows makes rows as high as what is written in them: no text is cut, and none is above another. */
 function measureRows() {
@@ -270,7 +271,9 @@ function labelTail(node, p, x1, y1, x2, y2) {
     if (i) y += line.size + 2;
     node.append(svg('text', { class: line.class, x: right ? x1 + 10 : x1 - 10, y, 'font-size': line.size, 'text-anchor': right ? 'start' : 'end' }, line.text + ' '));
   });
-  if (p.change) node.append(badgeOf(p, p.fate === 'lost' ? x2 : x1 + (x2 - x1) * 0.62, p.fate === 'lost' ? y2 : y1 + (y2 - y1) * 0.62, right));
+  if (!p.change) return;
+  const end = 12 + lines[lines.length - 1].text.length * size * 0.605;
+  node.append(p.fate === 'lost' ? badgeOf(p, x2, y2, right) : badgeOf(p, right ? x1 + end : x1 - end, y1 - 9, right));
 }
 
 /** badgeOf says what the student did to the packet. */

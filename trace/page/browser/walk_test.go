@@ -137,27 +137,27 @@ const badLabels = `(() => {
   labels.forEach((a, i) => labels.forEach((b, k) => {
     if (k > i && owner(a) !== owner(b) && over(boxes[i], boxes[k])) bad.push(a.textContent + ' is above ' + b.textContent);
   }));
-  for (const lost of svg.querySelectorAll('.packet.lost')) {
-    for (const part of lost.querySelectorAll('.shaft, .cross, .label, .badge')) {
-      labels.forEach((b, k) => {
-        if (owner(b) !== lost && over(rect(part), boxes[k])) bad.push(lost.id + ' covers ' + b.textContent);
-      });
-    }
+  const parts = '.packet.lost .shaft, .packet.lost .cross, .packet .badge rect';
+  for (const part of svg.querySelectorAll(parts)) {
+    labels.forEach((b, k) => {
+      if (owner(b) !== owner(part) && over(rect(part), boxes[k])) bad.push(owner(part).id + ' covers ' + b.textContent);
+    });
   }
   for (const head of document.querySelectorAll('#heads div')) if (head.scrollWidth > head.clientWidth + 1) bad.push('cut: ' + head.textContent);
   return bad.slice(0, 5);
 })()`
 
-// labels: all of them can be read, whatever the lesson; and with its second packet lost.
+// labels: all of them can be read, whatever the lesson; and with its second packet lost, late or twice.
 func labels(t *testing.T, browser context.Context, width int64) {
 	x := visit(t, browser, "", width, 12_000)
-	for _, name := range value[[]string](x, `world.lessons.map((l) => l.name)`) {
+	for i, name := range value[[]string](x, `world.lessons.map((l) => l.name)`) {
 		value[any](x, `openLesson('`+name+`').then(() => freePlay())`)
 		x.wait(`app.lesson.name === '` + name + `' && app.step === -1`)
 		require.Empty(t, value[[]string](x, badLabels), name)
 		if n := min(2, value[int](x, `app.lesson.terminal ? 0 : app.play.packets.length`)); n > 0 {
-			value[any](x, fmt.Sprintf(`(app.changes = [{ packet: %d, action: 'drop' }], replay(), 1)`, n))
-			require.Empty(t, value[[]string](x, badLabels), "%s, drop %d", name, n)
+			action := []string{"drop", "delay", "drop", "duplicate"}[i%4]
+			value[any](x, fmt.Sprintf(`(app.changes = [{ packet: %d, action: '%s' }], replay(), 1)`, n, action))
+			require.Empty(t, value[[]string](x, badLabels), "%s, %s %d", name, action, n)
 		}
 		require.LessOrEqual(t, value[int64](x, `document.documentElement.scrollWidth`), width, name)
 	}
