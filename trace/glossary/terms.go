@@ -106,6 +106,7 @@ var terms = []Term{
 	{"PFC", "Priority flow control: an Ethernet switch tells its neighbour to pause one class of traffic.", ""},
 	{"window", "How many packets may be under way before an answer must come.", ""},
 	// memory, costs
+	{"memory window", "A part of a region with a key of its own, which requests open and close.", ""},
 	{"doorbell", "The store that tells a device that there is something in a queue.", ""},
 	{"immediate", "4 bytes that go with a SEND or WRITE, and come with the receiver's completion.", "immediate data"},
 	{"pin", "To keep pages in memory where they are, so that a device may rely on their physical " +

@@ -349,7 +349,7 @@ rnr_retry 7 stands for "for ever". Many programs set it, and then seem to hang w
 A's completion queue has 2 entries. {: A ibv_post_send} A posts three signaled WRITEs, which are to yield a completion each, and does not
 poll.
 
-{1 RDMA_WRITE_ONLY}, {2 RDMA_WRITE_ONLY} and {3 RDMA_WRITE_ONLY} arrive. {: without 4-6} Their bytes are in B's memory.
+{: 1-3 arrives} {1 RDMA_WRITE_ONLY}, {2 RDMA_WRITE_ONLY} and {3 RDMA_WRITE_ONLY} arrive. {: without 4-6} Their bytes are in B's memory.
 
 Two completions fit: {A 1 SUCCESS} and {A 2 SUCCESS}.
 

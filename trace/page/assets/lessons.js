@@ -15,9 +15,9 @@ const ACTIONS = [
 async function openLesson(name) {
   const w = await startWorld();
   app.changes = [];
-  app.answered = null;
   app.step = 0;
   const first = w.lessons.some((l) => l.name === name) ? name : w.lessons[0].name;
+  app.answered = doneIn(first).answers.at(-1)?.answer ?? null;
   history.replaceState(null, '', '#lesson=' + encodeURIComponent(first));
   playLesson(first, false);
   keepStep();

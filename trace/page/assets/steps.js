@@ -17,6 +17,7 @@ function walkTo(n) {
   app.step = Math.max(0, n);
   keepStep();
   showLesson();
+  byId('spoken').textContent = `Step ${app.step + 1}: ${byId('said').textContent}`; // a screen reader says it
   travel(steps[app.step].time);
 }
 
@@ -29,7 +30,9 @@ function freePlay() {
   pause();
   app.step = -1;
   keepStep();
+  const within = byId('lesson').contains(document.activeElement);
   showLesson();
+  if (within) byId('to-walk').focus();
   byId('lesson').scrollTop = 0;
   arrive(app.end);
 }
@@ -109,7 +112,7 @@ function walkView(l) {
   const s = steps[app.step];
   return el('div', { class: 'walk' },
     el('div', { class: 'track', role: 'group', 'aria-label': 'Steps' }, steps.map((_, i) => el('button', { type: 'button', id: 'step-' + i, class: i < app.step ? 'past' : '', 'aria-label': `Step ${i + 1} of ${steps.length}`, 'aria-current': i === app.step ? 'step' : false, click: () => walkTo(i) }))),
-    el('div', { class: 'said', 'aria-live': 'polite', id: 'said' }, passages(s.text)),
+    el('div', { class: 'said', id: 'said' }, passages(s.text)),
     newTerms(s.terms),
     el('div', { class: 'steps' },
       el('button', { type: 'button', id: 'walk-back', disabled: app.step === 0, click: () => walkTo(app.step - 1) }, '← Back'),
