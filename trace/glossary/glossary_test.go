@@ -22,8 +22,8 @@ func TestTable(t *testing.T) {
 	require.Nil(t, Find("nothing of the kind"))
 }
 
-// TestIn: the longest term counts, at the beginning of a sentence and in the plural too, and never a
-// part of a word.
+// TestIn: the longest term counts, at the beginning of a sentence and in the plural too, and never
+// a part of a word.
 func TestIn(t *testing.T) {
 	names := func(text string) (all []string) {
 		for _, u := range In(text) {

@@ -60,7 +60,8 @@ func TestSteps(t *testing.T) {
 func TestCues(t *testing.T) {
 	p := Find("write").Play(nil)
 	for _, bad := range []string{"{: 9 sent} x {1 RDMA_WRITE_ONLY} {2 ACK}", "{: 1 flies} x {2 ACK}", "{: A poll 7} x {: without 1 2}",
-		"x {2 ACK} y. {: 1 sent} z.", "{: 1 sent} x {2 ACK}", "x {1 RDMA_WRITE_ONLY}", "{: without 1 2} {2 ACK}", "{: without x} y {1 RDMA_WRITE_ONLY} {2 ACK}"} {
+		"x {2 ACK} y. {: 1 sent} z.", "{: 1 sent} x {2 ACK}", "x {1 RDMA_WRITE_ONLY}",
+		"{: without 1 2} {2 ACK}", "{: without x} y {1 RDMA_WRITE_ONLY} {2 ACK}"} {
 		require.NotEmpty(t, walk(bad, p).wrong, bad)
 	}
 	require.Empty(t, walk("a {1 RDMA_WRITE_ONLY}. {: 1-2 arrives} b. {: A poll} c.", p).wrong)

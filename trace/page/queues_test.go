@@ -56,8 +56,8 @@ func TestQueuesAreBounded(t *testing.T) {
 	require.Len(t, p.Entries, 10)
 }
 
-// TestBehindItsPacket: what a device did with a packet is drawn below it, although the packet's time
-// was read later than the device's.
+// TestBehindItsPacket: what a device did with a packet is drawn below it, although the packet's
+// time was read later than the device's.
 func TestBehindItsPacket(t *testing.T) {
 	all := fill(t, &Window{Count: 20}).packets
 	l := NewLive("", 0)

@@ -147,9 +147,10 @@ const badLabels = `(() => {
   return bad.slice(0, 5);
 })()`
 
-// labels: all of them can be read, whatever the lesson; and with its second packet lost, late or twice.
+// labels: all of them can be read, whatever the lesson; and with its second packet lost, late or
+// twice.
 func labels(t *testing.T, browser context.Context, width int64) {
-	x := visit(t, browser, "", width, 12_000)
+	x := visit(t, browser, "", width, 9000)
 	for i, name := range value[[]string](x, `world.lessons.map((l) => l.name)`) {
 		value[any](x, `openLesson('`+name+`').then(() => freePlay())`)
 		x.wait(`app.lesson.name === '` + name + `' && app.step === -1`)
