@@ -118,7 +118,7 @@ function walkView(l) {
       el('button', { type: 'button', id: 'walk-back', disabled: app.step === 0, click: () => walkTo(app.step - 1) }, '← Back'),
       el('span', { class: 'remark' }, `${app.step + 1} of ${steps.length}`),
       el('button', { type: 'button', id: 'walk-on', class: 'primary', click: () => walkTo(app.step + 1) }, app.step + 1 < steps.length ? 'Next →' : 'Now you →')),
-    el('p', { class: 'remark keys' }, el('kbd', {}, '→'), ' ', el('kbd', {}, '←'), ' go on and back. ', el('button', { type: 'button', id: 'to-free', class: 'link', click: freePlay }, 'Free play'), ' ', el('kbd', {}, 'f'), ' is where you change what happens.'));
+    el('p', { class: 'remark keys' }, el('span', { class: 'k' }, el('kbd', {}, '→'), ' ', el('kbd', {}, '←'), ' go on and back. '), el('button', { type: 'button', id: 'to-free', class: 'link', click: freePlay }, 'Free play'), ' ', el('kbd', { class: 'k' }, 'f'), ' is where you change what happens.'));
 }
 
 /** freeHead stands above the text in free play. */
