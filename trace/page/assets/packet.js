@@ -40,7 +40,7 @@ function fateText(p) {
 /** bytesView shows rows of bytes with their letters, the end of a long packet after a gap. */
 function bytesView(p) {
   const view = el('div', { class: 'hex', role: 'group', tabindex: 0, 'aria-label': 'Bytes' });
-  const wide = window.innerWidth < 560 ? 8 : 16;
+  const wide = app.lesson || window.innerWidth < 560 ? 8 : 16;
   const head = bytesOf(p.bytes);
   const tail = bytesOf(p.tail);
   appendRows(view, head, 0, wide);
