@@ -110,12 +110,12 @@ func (d *doubt) sentences(was, is []Piece, all *[]Untrue) (out []Piece) {
 		}
 		at := 0
 		for _, m := range ending.FindAllStringIndex(x.Text, -1) {
-			out = append(out, Piece{Text: x.Text[at:m[1]]})
+			out = append(out, Piece{Text: x.Text[at:m[1]], Term: x.Term})
 			at = m[1]
 			end()
 		}
 		if at < len(x.Text) {
-			out = append(out, Piece{Text: x.Text[at:]})
+			out = append(out, Piece{Text: x.Text[at:], Term: x.Term})
 		}
 	}
 	end()

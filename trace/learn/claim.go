@@ -108,7 +108,7 @@ func refused(host string, want ...string) Claim {
 	return func(p *world.Play) error {
 		var got []string
 		for _, err := range p.Refusals(host) {
-			got = append(got, errno(err))
+			got = append(got, world.Errno(err))
 		}
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("of %s's calls were refused: %v, in the lesson %v", host, got, want)

@@ -7,6 +7,7 @@
 //
 //	learn.go       what a lesson is; all of them, in reading order
 //	text.go        texts, and how they point at what happened
+//	steps.go       the walk: which sentence is read at which moment
 //	claim.go       claims: what a play must show
 //	changed.go     a play that a student has changed; bound.go: sentences that claims are bound to
 //	ends.go        the hosts of most lessons
@@ -20,6 +21,7 @@ package learn
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/goroce/goroce/trace/world"
 )
@@ -34,7 +36,9 @@ type Lesson struct {
 	// see text.go. Lines that begin with four blanks are kept as they are.
 	Text string
 	// NIC says what is different with a network adapter that does RDMA in hardware; "" if nothing.
-	NIC      string
+	NIC string
+	// Inside is what a NIC does of it, stage by stage; nil: it is not told.
+	Inside   []Stage
 	Scenario world.Scenario
 	Claims   []Claim // in the order of the text
 	Question string
@@ -44,6 +48,17 @@ type Lesson struct {
 	Queues   bool   // the queues are worth seeing
 	Terminal bool   // a browser cannot play it
 	SetUp    bool   // what happens before the first request is worth seeing, too
+}
+
+// Stage is something that happens inside of a NIC.
+type Stage struct {
+	Step string `json:"step"` // R1 to R6 on the side that asks; "B" at the peer
+	Name string `json:"name"`
+	NIC  string `json:"nic"`  // what a NIC does
+	Here string `json:"here"` // what this stack does instead
+	Time int64  `json:"time"` // Page sets it
+
+	cue string // when: as in a text, see steps.go
 }
 
 // Chapter is lessons that belong together.
@@ -107,6 +122,8 @@ type Page struct {
 	Why          []Passage `json:"why"`
 	Queues       bool      `json:"queues"`
 	SetUp        bool      `json:"setUp"`
+	Steps        []Step    `json:"steps"` // of the walk
+	Inside       []Stage   `json:"inside,omitempty"`
 	Terminal     bool      `json:"terminal"` // roce learn can play it, a browser cannot
 }
 
@@ -114,7 +131,16 @@ type Page struct {
 func (l *Lesson) Page(p *world.Play) Page {
 	x := Page{Name: l.Name, Title: l.Title, Text: Passages(l.Text, p), NIC: Passages(l.NIC, p),
 		Question: l.Question, Answers: l.Answers, Right: l.Right, Why: Passages(l.Why, p), Queues: l.Queues,
-		SetUp: l.SetUp, Terminal: l.Terminal}
+		SetUp: l.SetUp, Terminal: l.Terminal, Steps: l.Steps(p)}
+	for _, stage := range l.Inside {
+		stage.Time, _, _ = moment(strings.Fields(stage.cue), 0, p)
+		x.Inside = append(x.Inside, stage)
+	}
+	for _, text := range [][]Passage{x.Text, x.NIC, x.Why} {
+		for i := range text {
+			text[i] = withTerms(text[i])
+		}
+	}
 	for _, c := range Chapters() {
 		if slices.Contains(c.Lessons, l) {
 			x.Chapter, x.ChapterTitle = c.Name, c.Title

@@ -67,7 +67,7 @@ func TestTold(t *testing.T) {
 			seen[string(s.Kind)+": "+s.Rule]++
 			require.NoError(t, o.judge(&s), "%v: %s: %s", &x, s.Rule, s.Text)
 			require.NotRegexp(t, jargon, s.Text, "%v", &x)
-			require.NoError(t, numbersOf(&s), "%v: %s", &x, s.Text)
+			require.NoError(t, numbersIn(&s), "%v: %s", &x, s.Text)
 		}
 	}
 	for rule := range truths {
@@ -127,9 +127,9 @@ var digits = regexp.MustCompile(`0x[0-9a-f]+|\d+(\.\d+)?`)
 // fixed are words with digits that are no numbers of a play.
 var fixed = regexp.MustCompile(`4\.096 us \* 2\^|PSN|wr |RNR NAK [0-9.]+ ms|B[12]'s|\b[AB][12]\b|RC|\(\d+\)`)
 
-// numbersOf says of a sentence whether each number in its text is one of its fields: they are what
+// numbersIn says of a sentence whether each number in its text is one of its fields: they are what
 // the oracle judges.
-func numbersOf(s *told.Sentence) error {
+func numbersIn(s *told.Sentence) error {
 	text := fixed.ReplaceAllString(s.Text, "")
 	var known []string
 	for _, n := range []int{s.Count, s.Without, s.Bytes, s.Spared, s.Code, int(s.PSN), int(s.Want), len(s.Packets), len(s.Packets) - 2,
@@ -164,7 +164,7 @@ func TestToldOfSeveral(t *testing.T) {
 		require.NoError(t, (&oracle{before: x.before, after: after, change: x.change}).whole(sentences), "%v, %v", &x, changes)
 		for _, s := range sentences {
 			require.NotRegexp(t, jargon, s.Text)
-			require.NoError(t, numbersOf(&s), "%v: %s", changes, s.Text)
+			require.NoError(t, numbersIn(&s), "%v: %s", changes, s.Text)
 		}
 	}
 	require.Empty(t, told.Tell(all[0].before, all[0].before, nil))

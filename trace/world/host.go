@@ -173,8 +173,15 @@ func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *R
 	}
 	h.regions = append(h.regions, r)
 	info := &h.w.play.Hosts[h.index]
-	info.Regions = append(info.Regions, RegionInfo{name, fmt.Sprintf("0x%x", r.addr), len(bytes), r.Region.LKey(),
-		r.Region.RKey(), accessWords(access)})
+	info.Regions = append(info.Regions, RegionInfo{
+		Name:   name,
+		Addr:   fmt.Sprintf("0x%x", r.addr),
+		Length: len(bytes),
+		LKey:   r.Region.LKey(),
+		RKey:   r.Region.RKey(),
+		Access: accessWords(access),
+		Since:  int64(h.w.Now()),
+	})
 	h.w.moment()
 	return r
 }
@@ -216,7 +223,9 @@ func (r *Region) DeregMR() error {
 	if r.Region != nil {
 		err = r.Host.Keys.Deregister(r.Region)
 	}
-	r.gone = err == nil
+	if r.gone = err == nil; r.gone {
+		r.Host.w.play.Hosts[r.Host.index].Regions[r.index].Until = int64(r.Host.w.Now())
+	}
 	r.Host.called("ibv_dereg_mr", fmt.Sprintf("%q", r.Name), err)
 	return err
 }

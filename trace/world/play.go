@@ -53,6 +53,8 @@ type RegionInfo struct {
 	LKey   uint32 `json:"lkey"`
 	RKey   uint32 `json:"rkey"`
 	Access string `json:"access"`
+	Since  int64  `json:"since"`           // when it was registered
+	Until  int64  `json:"until,omitempty"` // when its key was ended, 0: it was not
 }
 
 // Fate is what became of a packet on its way.

@@ -3,6 +3,7 @@ package world
 // Entries in sentences.
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,6 +26,22 @@ var statusNames = func() map[int]string {
 
 // StatusName is the name of a status in the verbs: "IBV_WC_SUCCESS".
 func StatusName(s qp.WCStatus) string { return statusNames[int(s)] }
+
+// Errno is the error of the verbs that an error stands for.
+func Errno(err error) string {
+	switch {
+	case errors.Is(err, qp.ErrFull), errors.Is(err, qp.ErrLimit), errors.Is(err, mr.ErrFull):
+		return "ENOMEM"
+	case errors.Is(err, qp.ErrBusy), errors.Is(err, mr.ErrBusy):
+		return "EBUSY"
+	}
+	return "EINVAL"
+}
+
+// refusalWords say that a call was refused: as its program sees it, and why.
+func refusalWords(err error) string {
+	return "refused, " + Errno(err) + ": " + strings.TrimPrefix(err.Error(), "world: ")
+}
 
 // RecordWords say what a device did.
 func RecordWords(r *qp.Record) string {

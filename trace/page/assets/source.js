@@ -108,5 +108,6 @@ async function startWorld() {
       return answer;
     },
   };
+  glossary = JSON.parse(globalThis.roceGlossary());
   return world;
 }

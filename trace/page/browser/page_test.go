@@ -450,7 +450,7 @@ func TestPictures(t *testing.T) {
 		{"ladder", capture, "light", 1280, 760, `select(5); openPacket()`},
 		{"packet", capture, "dark", 1280, 860,
 			`select(1); openPacket().then(() => document.querySelector('tr.field[data-field="16"]').focus())`},
-		{"lesson", lessons + "#lesson=write", "light", 1360, 860, `select(1); openPacket(); goTo(3)`},
+		{"lesson", lessons + "#lesson=write", "light", 1360, 860, `walkTo(6); arrive(app.lesson.steps[6].time)`},
 		{"drop", lessons + "#lesson=packets", "dark", 1360, 860, `select(2); change('drop'); openPacket(); goTo(8)`},
 		{"phone", lessons + "#lesson=packets", "light", 390, 844,
 			`select(2); change('drop'); document.querySelector('#packets').scrollIntoView()`},
