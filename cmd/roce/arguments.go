@@ -2,8 +2,8 @@ package main
 
 // What is said of a command line that no command understands. Stages: the words behind a command
 // (operands), subcommands that there are not (group, helpTopics), and what may have been meant by
-// them, options (badOption). Each says what was wrong and, in the words of the command's usage line,
-// what would be right.
+// them, options (badOption). Each says what was wrong and, in the words of the command's usage
+// line, what would be right.
 
 import (
 	"errors"

@@ -51,7 +51,7 @@ func paint(c *cobra.Command, _ []string) {
 // colourful says whether what is written to out is read by a person who wants colours.
 func colourful(out io.Writer) bool {
 	return terminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" &&
-		(runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "") // an old console shows the codes
+		(runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "") // old consoles show the codes
 }
 
 // terminal says whether out is one, painted or not.

@@ -17,7 +17,8 @@ func TestColours(t *testing.T) {
 	_, err := execute(t, "demo", "--quiet", "--pcap", demo, "--records")
 	require.NoError(t, err)
 	for path, words := range painted {
-		line := strings.TrimPrefix(path, "roce ") + map[string]string{"learn": " write", "learn quiz": " --list"}[strings.TrimPrefix(path, "roce ")]
+		line := strings.TrimPrefix(path, "roce ") + map[string]string{"learn": " write",
+			"learn quiz": " --list"}[strings.TrimPrefix(path, "roce ")]
 		switch {
 		case strings.Contains(path, "doctor"):
 			line += " --program /proc/self/exe"

@@ -1,8 +1,8 @@
 package main
 
 // Each command that a document shows exists, with its options. Stages: the lines of code of all
-// documents that begin with roce, and in the course all code that does; of each, the command and the
-// options as cobra knows them.
+// documents that begin with roce, and in the course all code that does; of each, the command and
+// the options as cobra knows them.
 
 import (
 	"os"

@@ -48,7 +48,8 @@ var Plan = []Afternoon{
 	{"What happens", []Unit{
 		{25, "Two ways from program to program", []string{"copies", "write"}, ""},
 		{35, "The four operations", []string{"packets", "send", "read", "atomics"}, "opcode and fields: C1 to C8"},
-		{30, "Memory: registering, keys, pages", []string{"registration", "page-moved", "page-swapped"}, "A1 to A5, R1 to R3; measure: lab 2"},
+		{30, "Memory: registering, keys, pages", []string{"registration", "page-moved", "page-swapped"},
+			"A1 to A5, R1 to R3; measure: lab 2"},
 		{15, "Break", nil, ""},
 		{30, "Queues, doorbells, completions", []string{"rings", "doorbells", "myth-unsignaled"}, "B1 to B6"},
 		{30, "Exchanging addresses and keys", []string{"by-hand", "keys-swapped"}, "predictions 2 and 7"},
@@ -56,8 +57,10 @@ var Plan = []Afternoon{
 		{15, "What was not said: who knows of a WRITE?", []string{"notify"}, ""},
 	}},
 	{"What goes wrong, and what it costs", []Unit{
-		{35, "Refused at once, or at the far end", []string{"unregistered", "wrong-rkey", "num-sge-zero", "num-sge-garbage"}, "predictions 1 to 4"},
-		{25, "Too late: queues that are full or empty", []string{"rnr", "cq-overrun", "page-unmapped"}, "predictions 5, 8, 10"},
+		{35, "Refused at once, or at the far end", []string{"unregistered", "wrong-rkey", "num-sge-zero",
+			"num-sge-garbage"}, "predictions 1 to 4"},
+		{25, "Too late: queues that are full or empty", []string{"rnr", "cq-overrun", "page-unmapped"},
+			"predictions 5, 8, 10"},
 		{30, "A packet is lost", []string{"lost-packet", "lost-ack", "lost-atomic"}, ""},
 		{15, "Break", nil, ""},
 		{30, "Where the time goes", []string{"timeline", "poll-or-sleep"}, "D1 to D4, T1, T2, Q1"},
@@ -99,6 +102,7 @@ var functions = template.FuncMap{
 	"plan":      plan,
 	"table":     table,
 	"questions": questions,
+	"measured":  measured,
 	"count":     func() int { return len(learn.All()) },
 }
 
@@ -156,7 +160,8 @@ func tasks(letters string, answered bool) string {
 func plan() (string, error) {
 	var b strings.Builder
 	for i, a := range Plan {
-		fmt.Fprintf(&b, "### Afternoon %d: %s\n\n| minutes | what | lessons, in this order | exercises |\n|---|---|---|---|\n", i+1, a.Title)
+		fmt.Fprintf(&b, "### Afternoon %d: %s\n\n| minutes | what | lessons, in this order | exercises "+
+			"|\n|---|---|---|---|\n", i+1, a.Title)
 		for _, u := range a.Units {
 			var links []string
 			for _, name := range u.Lessons {
@@ -173,6 +178,31 @@ func plan() (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
+// runs are what "roce perf reg" has measured, pinned, on a virtual machine with two processors, for
+// the sizes of the sheet, in microseconds; untouched is 1 GiB that nobody had used before
+// (bench/RESULTS.md).
+var runs = []struct {
+	bytes, sheet, took int
+}{{4096, 50, 3}, {1 << 20, 5000, 93}, {1 << 30, 500_000, 92_406}}
+
+const untouched = 262_040
+
+// measured is the sheet's table beside what was measured.
+func measured() string {
+	var b strings.Builder
+	b.WriteString("| bytes | pages | the sheet, us | a page | measured, us | a page |\n|---|---|---|---|---|---|\n")
+	for _, r := range runs {
+		pages := r.bytes / 4096
+		each := func(us int) string { return quiz.Number(float64(us) / float64(pages)) }
+		fmt.Fprintf(&b, "| %d | %d | %d | %s | %d | %s |\n", r.bytes, pages, r.sheet, each(r.sheet), r.took,
+			each(r.took))
+	}
+	last := runs[len(runs)-1]
+	fmt.Fprintf(&b, "| %d, never touched | %d | | | %d | %s |\n", last.bytes, last.bytes/4096, untouched,
+		quiz.Number(float64(untouched)/float64(last.bytes/4096)))
+	return b.String()
+}
+
 // questions are those of the plan's lessons; with their answers, or without.
 func questions(answered bool) string {
 	var b strings.Builder
@@ -187,7 +217,8 @@ func questions(answered bool) string {
 					}
 				}
 				if answered {
-					fmt.Fprintf(&b, "  **(%c) %s.** %s\n", 'a'+l.Right, escape(l.Answers[l.Right]), escape(plain(l, l.Why)))
+					fmt.Fprintf(&b, "  **(%c) %s.** %s\n", 'a'+l.Right, escape(l.Answers[l.Right]), escape(plain(l,
+						l.Why)))
 				}
 			}
 		}

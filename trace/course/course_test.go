@@ -60,7 +60,8 @@ func TestItems(t *testing.T) {
 			}
 		}
 	}
-	for _, begins := range []string{"1:", "2:", "3:", "4:", "5:", "7:", "8:", "9:", "10:", "R1", "R2", "R3", "R4", "R5", "R6", "A:", "B:", "C:",
+	for _, begins := range []string{"1:", "2:", "3:", "4:", "5:", "7:", "8:", "9:", "10:", "R1", "R2", "R3", "R4", "R5", "R6", "A:",
+		"B:", "C:",
 		"D:", "WHAT", "WHY", "WHERE", "WHO", "WHEN", "WITHOUT", "WHICH"} {
 		found := false
 		for name, x := range seen {

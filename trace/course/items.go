@@ -1,7 +1,7 @@
 package course
 
-// Every item of the module and of the three articles that are read with it, and where it is. Stages:
-// the items, by the module's parts; the table made of them.
+// Every item of the module and of the three articles that are read with it, and where it is.
+// Stages: the items, by the module's parts; the table made of them.
 
 import (
 	"fmt"
@@ -31,77 +31,109 @@ type Part struct {
 var Parts = []Part{
 	{"The text", []Item{
 		{Name: "Sockets copy, RDMA does not", Lessons: []string{"copies"}, Commands: []string{"roce perf sockets"}},
-		{Name: "No CPU in the data path", Lessons: []string{"myth-no-cpu"}, Remark: "the far program's before and after, and with software the packets', too"},
+		{Name: "No CPU in the data path", Lessons: []string{"myth-no-cpu"},
+			Remark: "the far program's before and after, and with software the packets', too"},
 		{Name: "Registering memory: pin, translate, keys", Lessons: []string{"registration", "caches"}},
 		{Name: "Pages neither move nor are swapped", Lessons: []string{"page-moved", "page-swapped"}},
 		{Name: "Queue pairs and completion queues", Lessons: []string{"write", "rings"}},
 		{Name: "SEND, RECV, WRITE, READ", Lessons: []string{"send", "write", "read", "atomics"}},
-		{Name: "The program: device, PD, CQ, QP, MR", Lessons: []string{"myth-cq-pd", "myth-reset"}, Remark: "its queue pair is never taken to RTS, so its WRITE would be refused"},
+		{Name: "The program: device, PD, CQ, QP, MR", Lessons: []string{"myth-cq-pd", "myth-reset"},
+			Remark: "its queue pair is never taken to RTS, so its WRITE would be refused"},
 		{Name: "Writing, then polling", Lessons: []string{"write", "myth-poll"}},
-		{Name: "Latency and throughput beside sockets", Lessons: []string{"timeline", "when-not"}, Tasks: []string{"S4", "S5"}, Commands: []string{"roce perf sockets"}},
+		{Name: "Latency and throughput beside sockets", Lessons: []string{"timeline", "when-not"},
+			Tasks: []string{"S4", "S5"}, Commands: []string{"roce perf sockets"}},
 	}},
 	{"Practice", []Item{
-		{Name: "Exercise 1: Soft-RoCE, ibv_devinfo", Lessons: []string{"my-nic"}, Commands: []string{"roce devices", "roce devinfo --dev udp:127.0.0.1"}, Remark: "rping over lo fails with the kernel's: from-tutorials.md"},
-		{Name: "Exercise 2: cost of registration, plotted", Lessons: []string{"registration"}, Tasks: []string{"R1", "R2", "R3"}, Commands: []string{"roce perf reg --plot reg.svg"}, Remark: "50, 5,000 and 500,000 us are not one rule; measured: answers.md"},
-		{Name: "Exercise 3: UDP against SEND, distributions", Lessons: []string{"poll-or-sleep"}, Commands: []string{"roce perf sockets --plot sockets.svg"}},
+		{Name: "Exercise 1: Soft-RoCE, ibv_devinfo", Lessons: []string{"my-nic"},
+			Commands: []string{"roce devices", "roce devinfo --dev udp:127.0.0.1"}, Remark: "rping over lo fails " +
+				"with the kernel's: from-tutorials.md"},
+		{Name: "Exercise 2: cost of registration, plotted", Lessons: []string{"registration"},
+			Tasks: []string{"R1", "R2", "R3"}, Commands: []string{"roce perf reg --plot reg.svg"}, Remark: "50, " +
+				"5,000 and 500,000 us are not one rule; measured: answers.md"},
+		{Name: "Exercise 3: UDP against SEND, distributions", Lessons: []string{"poll-or-sleep"},
+			Commands: []string{"roce perf sockets --plot sockets.svg"}},
 	}},
 	{"The sheet", []Item{
-		{Name: "A: pages, table, what a table holds", Lessons: []string{"caches"}, Quizzes: []string{"pages", "table", "largest", "cached"}, Tasks: []string{"A1", "A2", "A3"}},
-		{Name: "B: sizes of queues", Lessons: []string{"rings"}, Quizzes: []string{"queues"}, Tasks: []string{"B1", "B2", "B3", "B4", "B5", "B6"}, Remark: "64, 64 and 32 bytes, unrounded, are the sheet's device; NICs round"},
-		{Name: "C: the fields of a WRITE", Lessons: []string{"write", "keys-swapped"}, Quizzes: []string{"send-wr"}, Tasks: []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8"}},
-		{Name: "D: a round trip by sockets and by RDMA", Lessons: []string{"timeline"}, Quizzes: []string{"ways", "latency", "speed-up"}, Tasks: []string{"D1", "D2", "D3", "D4"}, Remark: "D3 compares an answer with an acknowledgement"},
+		{Name: "A: pages, table, what a table holds", Lessons: []string{"caches"}, Quizzes: []string{"pages",
+			"table", "largest", "cached"}, Tasks: []string{"A1", "A2", "A3"}},
+		{Name: "B: sizes of queues", Lessons: []string{"rings"}, Quizzes: []string{"queues"}, Tasks: []string{"B1",
+			"B2", "B3", "B4", "B5", "B6"}, Remark: "64, 64 and 32 bytes, unrounded, are the sheet's device; NICs " +
+			"round"},
+		{Name: "C: the fields of a WRITE", Lessons: []string{"write", "keys-swapped"},
+			Quizzes: []string{"send-wr"}, Tasks: []string{"C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8"}},
+		{Name: "D: a round trip by sockets and by RDMA", Lessons: []string{"timeline"}, Quizzes: []string{"ways",
+			"latency", "speed-up"}, Tasks: []string{"D1", "D2", "D3", "D4"}, Remark: "D3 compares an answer with " +
+			"an acknowledgement"},
 	}},
 	{"Failure predictions", []Item{
 		{Name: "1: memory is not registered", Lessons: []string{"unregistered"}},
 		{Name: "2: a wrong rkey", Lessons: []string{"wrong-rkey"}},
-		{Name: "3: a buffer is not aligned", Lessons: []string{"misaligned", "myth-alignment"}, Remark: "it may be anywhere; atomics may not"},
+		{Name: "3: a buffer is not aligned", Lessons: []string{"misaligned", "myth-alignment"},
+			Remark: "it may be anywhere; atomics may not"},
 		{Name: "4: num_sge is wrong", Lessons: []string{"num-sge", "num-sge-zero", "num-sge-garbage"}},
 		{Name: "5: nobody polls", Lessons: []string{"cq-overrun", "myth-unsignaled"}},
 		{Name: "7: the rkey of another region", Lessons: []string{"other-region", "other-pd"}},
-		{Name: "8: no receive is posted", Lessons: []string{"rnr", "rnr-exceeded"}, Remark: "a SEND waits first, and often succeeds"},
+		{Name: "8: no receive is posted", Lessons: []string{"rnr", "rnr-exceeded"},
+			Remark: "a SEND waits first, and often succeeds"},
 		{Name: "9: the table is full", Lessons: []string{"table-full", "caches"}, Tasks: []string{"A4"}},
 		{Name: "10: munmap while it is in use", Lessons: []string{"page-unmapped", "unmapped", "deregistered"}},
 	}},
 	{"The seven questions", []Item{
 		{Name: "WHAT registering does", Lessons: []string{"registration"}, Tasks: []string{"A1", "A2"}},
 		{Name: "WHY pages are pinned", Lessons: []string{"page-moved", "page-swapped", "myth-pinned"}},
-		{Name: "WHERE queues live", Lessons: []string{"rings"}, Remark: "in the program's memory; the NIC's is the doorbell"},
+		{Name: "WHERE queues live", Lessons: []string{"rings"},
+			Remark: "in the program's memory; the NIC's is the doorbell"},
 		{Name: "WHO moves data", Lessons: []string{"copies", "myth-no-cpu"}},
-		{Name: "WHEN a completion is made", Lessons: []string{"timeline", "rings"}, Remark: "after the acknowledgement, not when the DMA is over"},
-		{Name: "WITHOUT: a million operations", Lessons: []string{"when-not"}, Quizzes: []string{"cpu"}, Tasks: []string{"T2"}},
-		{Name: "WHICH operation, by number", Lessons: []string{"myth-opcodes"}, Tasks: []string{"C6"}, Remark: "WRITE is 0, SEND 2, READ 4, compare-and-swap 5"},
+		{Name: "WHEN a completion is made", Lessons: []string{"timeline", "rings"},
+			Remark: "after the acknowledgement, not when the DMA is over"},
+		{Name: "WITHOUT: a million operations", Lessons: []string{"when-not"}, Quizzes: []string{"cpu"},
+			Tasks: []string{"T2"}},
+		{Name: "WHICH operation, by number", Lessons: []string{"myth-opcodes"}, Tasks: []string{"C6"},
+			Remark: "WRITE is 0, SEND 2, READ 4, compare-and-swap 5"},
 	}},
 	{"Sums and the plan of attack", []Item{
-		{Name: "A table for 16 GB", Lessons: []string{"caches"}, Tasks: []string{"A4", "A5"}, Remark: "no reason why it cannot be registered"},
+		{Name: "A table for 16 GB", Lessons: []string{"caches"}, Tasks: []string{"A4", "A5"},
+			Remark: "no reason why it cannot be registered"},
 		{Name: "Doorbell, fetch, DMA", Lessons: []string{"rings", "doorbells"}, Tasks: []string{"T1"}},
-		{Name: "Polling, and status 5", Lessons: []string{"myth-poll", "myth-status-5"}, Commands: []string{"roce trace explain 5", "roce trace explain 10"}, Remark: "5 is a flush; the remote access error is 10"},
+		{Name: "Polling, and status 5", Lessons: []string{"myth-poll", "myth-status-5"},
+			Commands: []string{"roce trace explain 5", "roce trace explain 10"}, Remark: "5 is a flush; the " +
+				"remote access error is 10"},
 		{Name: "Register, exchange, post, poll, check", Lessons: []string{"by-hand", "keys-swapped", "write"}},
 	}},
 	{"Commands", []Item{
 		{Name: "1: Soft-RoCE", Lessons: []string{"my-nic"}, Commands: []string{"roce devices"}},
-		{Name: "2: ib_write_bw", Quizzes: []string{"gbit", "headers"}, Tasks: []string{"S1", "S2", "S3"}, Commands: []string{"roce perf write-bw", "roce perf write-bw 127.0.0.1"}, Remark: "perftest's MB are MiB"},
+		{Name: "2: ib_write_bw", Quizzes: []string{"gbit", "headers"}, Tasks: []string{"S1", "S2", "S3"},
+			Commands: []string{"roce perf write-bw", "roce perf write-bw 127.0.0.1"}, Remark: "perftest's MB are " +
+				"MiB"},
 		{Name: "3: timing ibv_reg_mr", Tasks: []string{"R1", "R2", "R3"}, Commands: []string{"roce perf reg"}},
-		{Name: "4: ib_write_lat beside ping", Tasks: []string{"S4"}, Commands: []string{"roce perf write-lat", "roce perf sockets"}, Remark: "ping wakes no program"},
+		{Name: "4: ib_write_lat beside ping", Tasks: []string{"S4"}, Commands: []string{"roce perf write-lat",
+			"roce perf sockets"}, Remark: "ping wakes no program"},
 	}},
 	{"Paradox questions", []Item{
-		{Name: "1: zero copies, and 500 ms to register", Lessons: []string{"registration"}, Tasks: []string{"Q1"}, Remark: "1000 transfers are not 0 ms"},
-		{Name: "2: how does the far program learn of it?", Lessons: []string{"notify"}, Commands: []string{"roce perf notify"}},
+		{Name: "1: zero copies, and 500 ms to register", Lessons: []string{"registration"}, Tasks: []string{"Q1"},
+			Remark: "1000 transfers are not 0 ms"},
+		{Name: "2: how does the far program learn of it?", Lessons: []string{"notify"},
+			Commands: []string{"roce perf notify"}},
 		{Name: "3: why not everywhere?", Lessons: []string{"when-not", "capabilities"}},
 	}},
 	{"The trace of a WRITE", []Item{
 		{Name: "R1: the request", Lessons: []string{"rings", "write"}},
 		{Name: "R2: the doorbell", Lessons: []string{"rings", "doorbells"}},
-		{Name: "R3: the NIC fetches the request", Lessons: []string{"rings"}, Remark: "from the send queue; the module has the buffer's address there"},
+		{Name: "R3: the NIC fetches the request", Lessons: []string{"rings"},
+			Remark: "from the send queue; the module has the buffer's address there"},
 		{Name: "R4: lkey, table, DMA", Lessons: []string{"rings", "caches"}},
-		{Name: "R5: the packet", Lessons: []string{"rings", "packets"}, Remark: "a \"DstLID\" is InfiniBand's; here an IP address and a queue pair number"},
+		{Name: "R5: the packet", Lessons: []string{"rings", "packets"},
+			Remark: "a \"DstLID\" is InfiniBand's; here an IP address and a queue pair number"},
 		{Name: "R6: acknowledged, CQE, polled", Lessons: []string{"rings", "timeline"}},
 	}},
 	{"The articles", []Item{
-		{Name: "send_data: fields that are never set", Lessons: []string{"num-sge-zero", "myth-unsignaled"}, Remark: "without num_sge 0 bytes; without IBV_SEND_SIGNALED no completion to poll"},
+		{Name: "send_data: fields that are never set", Lessons: []string{"num-sge-zero", "myth-unsignaled"},
+			Remark: "without num_sge 0 bytes; without IBV_SEND_SIGNALED no completion to poll"},
 		{Name: "poll_cq: while (ibv_poll_cq(…))", Lessons: []string{"myth-poll"}},
 		{Name: "memory verbs, messages, RC, UC, UD", Lessons: []string{"write", "send", "uc", "ud"}},
 		{Name: "completion queues are in a PD", Lessons: []string{"myth-cq-pd"}, Remark: "they are not"},
-		{Name: "states, connecting by the RDMA CM", Lessons: []string{"by-hand", "wrong-state"}, Commands: []string{"roce rping -s", "roce rping -c -a 127.0.0.1"}},
+		{Name: "states, connecting by the RDMA CM", Lessons: []string{"by-hand", "wrong-state"},
+			Commands: []string{"roce rping -s", "roce rping -c -a 127.0.0.1"}},
 		{Name: "polling against events", Lessons: []string{"poll-or-sleep"}},
 		{Name: "scatter and gather", Lessons: []string{"scatter-gather", "no-scatter"}},
 		{Name: "InfiniBand, RoCE, iWARP", Lessons: []string{"compared"}},
@@ -119,7 +151,8 @@ var Parts = []Part{
 func table() (string, error) {
 	var b strings.Builder
 	for _, p := range Parts {
-		fmt.Fprintf(&b, "### %s\n\n| item | lessons | numbers | on your machine | corrected |\n|---|---|---|---|---|\n", p.Title)
+		fmt.Fprintf(&b, "### %s\n\n| item | lessons | numbers | on your machine | corrected "+
+			"|\n|---|---|---|---|---|\n", p.Title)
 		for _, x := range p.Items {
 			lessons, numbers, err := x.found()
 			if err != nil {

@@ -1,8 +1,8 @@
 package course
 
-// The slides: one file that needs nothing else. Stages: for each lesson of the plan a slide with its
-// title, what it begins with and its picture, and one with its question; all into a document whose
-// only script turns the pages.
+// The slides: one file that needs nothing else. Stages: for each lesson of the plan a slide with
+// its title, what it begins with and its picture, and one with its question; all into a document
+// whose only script turns the pages.
 
 import (
 	"crypto/sha256"
@@ -45,8 +45,10 @@ func Slides(out io.Writer) error {
 		}
 	}
 	script, style := text("slides.js"), text("slides.css")
-	return document.Execute(out, map[string]any{"Slides": all, "Script": template.JS(script), "Style": template.CSS(style),
-		"Policy": "default-src 'none'; script-src " + hash(script) + "; style-src " + hash(style) + "; base-uri 'none'"})
+	return document.Execute(out, map[string]any{"Slides": all, "Script": template.JS(script),
+		"Style": template.CSS(style),
+		"Policy": "default-src 'none'; script-src " + hash(script) + "; style-src " + hash(style) + "; base-uri " +
+			"'none'"})
 }
 
 // slides of a unit: what it is, then two for each lesson.
@@ -70,8 +72,9 @@ func (u *Unit) slides() (all []slide, err error) {
 			return nil, err
 		}
 		shown.Picture = template.HTML(picture.String())
-		all = append(all, shown, slide{Kind: "question", Small: l.Title, Title: "Question", Question: l.Question, Answers: l.Answers,
-			Right: l.Answers[l.Right], Why: plain(l, l.Why)})
+		all = append(all, shown, slide{Kind: "question", Small: l.Title, Title: "Question", Question: l.Question,
+			Answers: l.Answers,
+			Right:   l.Answers[l.Right], Why: plain(l, l.Why)})
 	}
 	return all, nil
 }

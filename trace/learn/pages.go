@@ -141,7 +141,8 @@ The lesson unmapped has what this stack does instead: it meets the fault, and sa
 		nine := b.Show("frame 9", make([]byte, 4096))
 		_ = a.QP.PostSend(a.into(1, seven, 0))
 		w.Run()
-		b.Did("munmap, then mmap: the program's address leads to frame 9; frame 7 stays pinned", func() { clear(nine.Bytes) })
+		b.Did("munmap, then mmap: the program's address leads to frame 9; frame 7 stays pinned",
+			func() { clear(nine.Bytes) })
 		_ = a.QP.PostSend(a.into(2, seven, 64))
 		w.Run()
 		_ = seven.DeregMR()
@@ -232,7 +233,9 @@ which saves R3, and keep the table in the host's memory with a cache of it. Each
 		holds("B", "buf", 0, "A", "buf", 0, 4096), has("A", "completion queue", 31, 1),
 		has("A", "doorbell", 5, 0, 1)},
 	Question: "How does ibv_poll_cq find out that there is a completion?",
-	Answers:  []string{"by a system call", "by reading a register of the NIC", "by reading memory that the NIC has written to"},
-	Right:    2, Why: "The completion queue is the program's own memory. An entry says whether it is new by a bit that " +
+	Answers: []string{"by a system call", "by reading a register of the NIC",
+		"by reading memory that the NIC has written to"},
+	Right: 2, Why: "The completion queue is the program's own memory. An entry says whether it is new by a " +
+		"bit that " +
 		"changes each time around.",
 }

@@ -48,7 +48,8 @@ at, neither by a NIC nor here.`,
 		holds("B", "buf", 1024, "A", "buf", 0, 32)},
 	Question: "A SEND with num_sge 0, to a peer that has posted a receive of 100 bytes. What does the peer get?",
 	Answers:  []string{"nothing: no packet is sent", "a completion with byte_len 0", "LOC_LEN_ERR"}, Right: 1,
-	Why: "A message without bytes is a message: one packet, which takes a receive. With immediate data it is a common " +
+	Why: "A message without bytes is a message: one packet, which takes a receive. With immediate data it is a " +
+		"common " +
 		"way to notify.",
 }
 
@@ -86,7 +87,8 @@ What it has copied the NIC looks at as here.`,
 	Question: "num_sge is 2, the list has 3 elements. What happens?",
 	Answers: []string{"EINVAL", "the third is not sent, and the completion says success",
 		"LOC_LEN_ERR"}, Right: 1,
-	Why: "The device takes as many as it is told. A message that is too short succeeds as well as one that is too long.",
+	Why: "The device takes as many as it is told. A message that is too short succeeds as well as one that is " +
+		"too long.",
 }
 
 // offer is what B tells A about its memory: an address and a key, in the order of the network.

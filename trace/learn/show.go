@@ -104,8 +104,8 @@ func queueLine(p *world.Play, m *world.Moment) string {
 	return strings.Join(hosts, "   ")
 }
 
-// Show writes the lesson for a terminal of a width, without its question. The first of a chapter has
-// what the chapter is about in front.
+// Show writes the lesson for a terminal of a width, without its question. The first of a chapter
+// has what the chapter is about in front.
 func (l *Lesson) Show(out io.Writer, p *world.Play, width int) error {
 	var b strings.Builder
 	for _, c := range Chapters() {

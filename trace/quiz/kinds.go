@@ -155,7 +155,8 @@ var fields = []field{
 		return "The own device opens the own buffer by the lkey of the own region."
 	}},
 	{"wr.rdma.rkey", func(w wanted) int { return w.rkey }, func(w wanted) string {
-		return "The peer's device opens the peer's region by its rkey, which the peer has told. The own region has an " +
+		return "The peer's device opens the peer's region by its rkey, which the peer has told. The own region " +
+			"has an " +
 			"rkey as well, which is for others."
 	}},
 	{"wr.rdma.remote_addr", func(w wanted) int { return w.remote + w.to },

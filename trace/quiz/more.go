@@ -81,7 +81,8 @@ func waysOf(send, recv, rtt, post, poll int) Question {
 	sockets := 2*float64(send+recv) + float64(rtt)
 	rdma := 2*float64(post+poll)/1e3 + float64(rtt)
 	return Question{
-		Text: fmt.Sprintf("A message goes to a program, which answers: each of the two sends once and takes in once. By "+
+		Text: fmt.Sprintf("A message goes to a program, which answers: each of the two sends once and takes in "+
+			"once. By "+
 			"sockets a send takes %d us, a receive %d us; by RDMA ibv_post_send takes %d ns, ibv_poll_cq %d ns. The "+
 			"network takes %d us there and back. How many times faster is the round trip by RDMA?",
 			send, recv, post, poll, rtt),

@@ -9,7 +9,8 @@ import (
 )
 
 // Each task of the sheet is computed, not typed: by a kind of the quiz, whose second computation it
-// passes, or by a sum that its explanation shows. Where the sheet has something else it is said why.
+// passes, or by a sum that its explanation shows. Where the sheet has something else it is said
+// why.
 func TestSheet(t *testing.T) {
 	seen := map[string]bool{}
 	for _, task := range Sheet() {

@@ -1,8 +1,8 @@
 package learn
 
 // The page of the lessons in a browser. Stages: the page is written to where it stays, so that what
-// a browser keeps for it (answers, progress) is found again; a browser is asked to open it, if there
-// is one; its address is printed in any case.
+// a browser keeps for it (answers, progress) is found again; a browser is asked to open it, if
+// there is one; its address is printed in any case.
 
 import (
 	"bytes"
@@ -38,7 +38,8 @@ func Open(out io.Writer, name string) error {
 		address += "#lesson=" + name
 	}
 	if err := browse(address); err != nil {
-		fmt.Fprintf(out, "No browser could be opened here: %v.\nOpen this in one, or copy the file to a machine that has one:\n", err)
+		fmt.Fprintf(out, "No browser could be opened here: %v.\nOpen this in one, or copy the file to a machine "+
+			"that has one:\n", err)
 	} else {
 		fmt.Fprintln(out, "Your browser opens the lessons. If it does not:")
 	}
@@ -80,7 +81,8 @@ func slashed(file string) string {
 
 // browse asks the system to open a URL, and does not wait until the reader closes it.
 func browse(address string) error {
-	line := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	line := map[string][]string{"darwin": {"open"}, "windows": {"rundll32",
+		"url.dll,FileProtocolHandler"}}[runtime.GOOS]
 	if line == nil {
 		line = []string{"xdg-open"}
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {

@@ -44,7 +44,8 @@ func TestBrowse(t *testing.T) {
 	}
 	bin := t.TempDir()
 	pipe := filepath.Join(bin, "pipe")
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "xdg-open"), []byte("#!/bin/sh\necho \"$1\" >"+pipe+".new\nmv "+pipe+".new "+pipe+"\n"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "xdg-open"),
+		[]byte("#!/bin/sh\necho \"$1\" >"+pipe+".new\nmv "+pipe+".new "+pipe+"\n"), 0o700))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("DISPLAY", ":0")
 	require.NoError(t, browse("file:///x"))
