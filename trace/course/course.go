@@ -33,8 +33,8 @@ var Names = []string{"README.md", "module.md", "exercises.md", "answers.md"}
 type Unit struct {
 	Minutes int
 	What    string
-	Lessons []string // in this order, which is that of the slides
-	Tasks   string   // of the exercise sheet, in words
+	Lessons string // in this order, which is that of the slides
+	Tasks   string // of the exercise sheet, in words
 }
 
 // Afternoon is units with a break between.
@@ -46,27 +46,25 @@ type Afternoon struct {
 // Plan is the course. A unit is half shown and half played: each student drops a packet of his own.
 var Plan = []Afternoon{
 	{"What happens", []Unit{
-		{25, "Two ways from program to program", []string{"copies", "write"}, ""},
-		{35, "The four operations", []string{"packets", "send", "read", "atomics"}, "opcode and fields: C1 to C8"},
-		{30, "Memory: registering, keys, pages", []string{"registration", "page-moved", "page-swapped"},
-			"A1 to A5, R1 to R3; measure: lab 2"},
-		{15, "Break", nil, ""},
-		{30, "Queues, doorbells, completions", []string{"rings", "doorbells", "myth-unsignaled"}, "B1 to B6"},
-		{30, "Exchanging addresses and keys", []string{"by-hand", "keys-swapped"}, "predictions 2 and 7"},
-		{30, "Lab: a device without a NIC", nil, "lab 1"},
-		{15, "What was not said: who knows of a WRITE?", []string{"notify"}, ""},
+		{25, "Two ways from program to program", "copies write", ""},
+		{35, "The four operations", "packets send read atomics", "opcode and fields: C1 to C8"},
+		{30, "Memory: registering, keys, pages", "registration page-moved page-swapped", "A1 to A5, R1 to R3; lab 2"},
+		{15, "Break", "", ""},
+		{30, "Queues, doorbells, completions", "rings doorbells myth-unsignaled", "B1 to B6"},
+		{30, "Exchanging addresses and keys", "by-hand keys-swapped", "predictions 2 and 7"},
+		{30, "Lab: a device without a NIC", "", "lab 1"},
+		{15, "What was not said: who knows of a WRITE?", "notify", ""},
 	}},
 	{"What goes wrong, and what it costs", []Unit{
-		{35, "Refused at once, or at the far end", []string{"unregistered", "wrong-rkey", "num-sge-zero",
-			"num-sge-garbage"}, "predictions 1 to 4"},
-		{25, "Too late: queues that are full or empty", []string{"rnr", "cq-overrun", "page-unmapped"},
-			"predictions 5, 8, 10"},
-		{30, "A packet is lost", []string{"lost-packet", "lost-ack", "lost-atomic"}, ""},
-		{15, "Break", nil, ""},
-		{30, "Where the time goes", []string{"timeline", "poll-or-sleep"}, "D1 to D4, T1, T2, Q1"},
-		{35, "Lab: RDMA beside sockets", nil, "labs 2 and 3; S1 to S5"},
-		{25, "What tutorials get wrong", []string{"myth-opcodes", "myth-status-5", "myth-poll"}, ""},
-		{15, "When to, when not", []string{"when-not", "capabilities"}, ""},
+		{35, "Refused here, refused there, done wrongly", "unregistered wrong-rkey num-sge-zero num-sge-garbage",
+			"predictions 1 to 4"},
+		{25, "Too late: queues that are full or empty", "rnr cq-overrun page-unmapped", "predictions 5, 8, 10"},
+		{30, "A packet is lost", "lost-packet lost-ack lost-atomic", ""},
+		{15, "Break", "", ""},
+		{30, "Where the time goes", "timeline poll-or-sleep", "D1 to D4, T1, T2, Q1"},
+		{35, "Lab: RDMA beside sockets", "", "labs 2 and 3; S1 to S5"},
+		{25, "What tutorials get wrong", "myth-opcodes myth-status-5 myth-poll", ""},
+		{15, "When to, when not", "when-not capabilities", ""},
 	}},
 }
 
@@ -164,7 +162,7 @@ func plan() (string, error) {
 			"|\n|---|---|---|---|\n", i+1, a.Title)
 		for _, u := range a.Units {
 			var links []string
-			for _, name := range u.Lessons {
+			for _, name := range strings.Fields(u.Lessons) {
 				l := learn.Find(name)
 				if l == nil {
 					return "", fmt.Errorf("there is no lesson %q", name)
@@ -208,7 +206,7 @@ func questions(answered bool) string {
 	var b strings.Builder
 	for _, a := range Plan {
 		for _, u := range a.Units {
-			for _, name := range u.Lessons {
+			for _, name := range strings.Fields(u.Lessons) {
 				l := learn.Find(name)
 				fmt.Fprintf(&b, "- **%s** %s\n", name, escape(l.Question))
 				for i, text := range l.Answers {

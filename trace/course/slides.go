@@ -58,7 +58,7 @@ func (u *Unit) slides() (all []slide, err error) {
 		s.Lines = []string{"Exercises: " + u.Tasks}
 	}
 	all = append(all, s)
-	for _, name := range u.Lessons {
+	for _, name := range strings.Fields(u.Lessons) {
 		l := learn.Find(name)
 		p := l.Play(nil)
 		shown := slide{Kind: "lesson", Small: "roce learn " + name, Title: l.Title}

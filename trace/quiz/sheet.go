@@ -48,7 +48,7 @@ func memoryTasks() []Task {
 		{Name: "R1", Sheet: 524_000, Question: perPage(gib)},
 		{Name: "R2", Sheet: 5000, Question: perPage(mib),
 			Remark: fmt.Sprintf("The sheet expects 5000 us, that is %s us a "+
-				"page, and for 1 GiB %s us a page: its three figures do not follow one rule. What was measured is below.",
+				"page, and for 1 GiB %s us a page: its three figures follow no rule. What was measured is below.",
 				Number(5000/float64(mib/page)), Number(500_000/float64(gib/page)))},
 		{Name: "R3", Sheet: 50, Question: perPage(page), Remark: fmt.Sprintf("A page costs %d us by the sheet's "+
 			"rule, and 50 "+
