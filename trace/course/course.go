@@ -131,12 +131,13 @@ func said(t *quiz.Task) string {
 // without.
 func tasks(letters string, answered bool) string {
 	var b strings.Builder
-	for _, t := range quiz.Sheet() {
+	all := quiz.Sheet()
+	for i, t := range all {
 		if !strings.Contains(letters, t.Name[:1]) {
 			continue
 		}
 		fmt.Fprintf(&b, "- **%s** %s", t.Name, escape(t.Text))
-		if t.Kind != "" && !answered {
+		if last := i+1 == len(all) || all[i+1].Kind != t.Kind; t.Kind != "" && last && !answered {
 			fmt.Fprintf(&b, " (More of them: `roce learn quiz %s`)", t.Kind)
 		}
 		b.WriteByte('\n')

@@ -208,6 +208,7 @@ which saves R3, and keep the table in the host's memory with a cache of it. Each
 		binary.BigEndian.PutUint64(table.Bytes, uint64(a.Buf.LKey()))
 		binary.BigEndian.PutUint64(table.Bytes[8:], 0x3000_0000)
 		wr := a.write(1, 4096, b, 0)
+		w.RunFor(world.Microsecond) // what comes now is no preparation
 		a.Did(fmt.Sprintf("R1: the request is written into the send queue, at 0x%x", sq.Addr(0)),
 			func() { copy(sq.Bytes, ringEntry(&wr)) })
 		a.Did("R2: the queue pair's number is stored into the doorbell: T0",
