@@ -97,7 +97,8 @@ var Parts = []Part{
 		{Name: "Register, exchange, post, poll, check", Lessons: "by-hand keys-swapped write"},
 	}},
 	{"Commands", []Item{
-		{Name: "1: Soft-RoCE", Lessons: "my-nic", Commands: "roce devices"},
+		{Name: "1: Soft-RoCE", Lessons: "my-nic copies", Commands: "roce devices",
+			Remark: "software copies each byte: it shows the interface, not what zero copies gain"},
 		{Name: "2: ib_write_bw", Quizzes: "gbit headers", Tasks: "S1 S2 S3",
 			Commands: "roce perf write-bw; roce perf write-bw 127.0.0.1", Remark: "perftest's MB are MiB"},
 		{Name: "3: timing ibv_reg_mr", Tasks: "R1 R2 R3", Commands: "roce perf reg"},
@@ -121,8 +122,8 @@ var Parts = []Part{
 		{Name: "R6: acknowledged, CQE, polled", Lessons: "rings timeline"},
 	}},
 	{"The articles", []Item{
-		{Name: "send_data: fields that are never set", Lessons: "num-sge-zero myth-unsignaled",
-			Remark: "without num_sge 0 bytes; without IBV_SEND_SIGNALED no completion to poll"},
+		{Name: "send_data: fields that are left out", Lessons: "num-sge-zero myth-unsignaled",
+			Remark: "without num_sge, 0 bytes; without IBV_SEND_SIGNALED no completion to poll for"},
 		{Name: "poll_cq: while (ibv_poll_cq(…))", Lessons: "myth-poll"},
 		{Name: "memory verbs, messages, RC, UC, UD", Lessons: "write send uc ud"},
 		{Name: "completion queues are in a PD", Lessons: "myth-cq-pd", Remark: "they are not"},
