@@ -16,17 +16,13 @@ func TestColours(t *testing.T) {
 	demo := t.TempDir() + "/demo.pcapng"
 	_, err := execute(t, "demo", "--quiet", "--pcap", demo, "--records")
 	require.NoError(t, err)
+	lines := map[string]string{"roce learn": "learn write", "roce learn quiz": "learn quiz --list",
+		"roce doctor":       "doctor --program " + demo,
+		"roce trace decode": "trace decode " + demo, "roce trace timeline": "trace timeline " + demo,
+		"roce trace analyze": "trace analyze " + demo, "roce trace explain": "trace explain IBV_WC_REM_ACCESS_ERR"}
+	require.Len(t, lines, len(painted))
 	for path, words := range painted {
-		line := strings.TrimPrefix(path, "roce ") + map[string]string{"learn": " write",
-			"learn quiz": " --list"}[strings.TrimPrefix(path, "roce ")]
-		switch {
-		case strings.Contains(path, "doctor"):
-			line += " --program /proc/self/exe"
-		case strings.Contains(path, "explain"):
-			line += " IBV_WC_REM_ACCESS_ERR"
-		case strings.Contains(path, "trace"):
-			line += " " + demo
-		}
+		line := lines[path]
 		c, _, err := newRoot().Find(strings.Fields(line))
 		require.NoError(t, err)
 		require.Equal(t, path, c.CommandPath())
