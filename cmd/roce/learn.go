@@ -60,7 +60,8 @@ of the repository; docs/course has a course of two afternoons made of them.`,
 	c.Flags().StringSliceVar(&o.Changes, "change", nil,
 		"do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, such as `drop:2`")
 	c.Flags().StringVar(&html, "html", "", "write all lessons, to play with in a browser, to a `file`")
-	c.Flags().StringVar(&slides, "slides", "", "write slides of a course (docs/course), made from the lessons, to a `file`")
+	c.Flags().StringVar(&slides, "slides", "",
+		"write slides of a course (docs/course), made from the lessons, to a `file`")
 	c.Flags().StringVar(&docs, "docs", "", "write the lessons as pages to a `folder`")
 	c.MarkFlagsMutuallyExclusive("html", "slides", "docs", "list", "open", "text")
 	c.AddCommand(quizCommand())

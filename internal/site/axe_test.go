@@ -45,8 +45,9 @@ func TestAccessible(t *testing.T) {
 func broken(t *testing.T, ctx context.Context, url, rules string, width int64) (found []string) {
 	t.Helper()
 	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 800), chromedp.Navigate("about:blank"), chromedp.Navigate(url)))
+	// until the world has begun
 	_, err := chromedp.Run(ctx, chromedp.Evaluate[int](`(async () => { while (!document.querySelector('h1').textContent)
-		await new Promise((ok) => setTimeout(ok, 20)); return 0; })()`, chromedp.EvalAwaitPromise)) // until the world has begun
+		await new Promise((ok) => setTimeout(ok, 20)); return 0; })()`, chromedp.EvalAwaitPromise))
 	require.NoError(t, err)
 	_, err = chromedp.Run(ctx, chromedp.Evaluate[int](rules+"; 0"))
 	require.NoError(t, err)

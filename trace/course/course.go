@@ -7,8 +7,8 @@
 //	course.go   the plan, and how the pages are written
 //	items.go    every item of the module, and where it is
 //	slides.go   the slides
-//	text        the pages, in which {{lesson "write"}}, {{quiz "pages"}}, {{task "A1"}} stand for what
-//	            they name; what does not exist fails
+//	text        the pages, in which {{lesson "write"}}, {{quiz "pages"}}, {{answer "A1"}} stand for
+//	            what they name; what does not exist fails
 package course
 
 import (
@@ -243,7 +243,7 @@ func escape(s string) string {
 func Docs() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, name := range Names {
-		t, err := template.New(name).Funcs(functions).ParseFS(texts, "text/"+name)
+		t, err := template.New(name+".tmpl").Funcs(functions).ParseFS(texts, "text/"+name+".tmpl")
 		if err != nil {
 			return nil, err
 		}
