@@ -7,8 +7,8 @@
 //	course.go   the plan, and how the pages are written
 //	items.go    every item of the module, and where it is
 //	slides.go   the slides
-//	text        the pages, in which {{lesson "write"}}, {{quiz "pages"}}, {{answer "A1"}} stand for
-//	            what they name; what does not exist fails
+//	text        the pages, in which {{lesson "write"}}, {{quiz "pages"}} and {{answer "A1"}}
+//	            stand for what they name; what does not exist fails
 package course
 
 import (
