@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
@@ -41,9 +42,14 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
+// patience ends a test of a page that does not begin.
+const patience = time.Minute
+
 // broken are the rules that a page breaks, and where.
 func broken(t *testing.T, ctx context.Context, url, rules string, width int64) (found []string) {
 	t.Helper()
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
 	require.NoError(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, 800), chromedp.Navigate("about:blank"), chromedp.Navigate(url)))
 	// until the world has begun
 	_, err := chromedp.Run(ctx, chromedp.Evaluate[int](`(async () => { while (!document.querySelector('h1').textContent)
