@@ -222,23 +222,23 @@ func became(p *world.Play, n int) (all []string) {
 
 // ShowChanged writes a lesson that was changed for a terminal: what happened, what is told of it,
 // and which sentences of its text are not true of it.
-func (l *Lesson) ShowChanged(out io.Writer, c *Changed) error {
+func (l *Lesson) ShowChanged(out io.Writer, c *Changed, width int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, changed\n\n", l.Title)
-	l.WritePlay(&b, c.Play)
+	l.WritePlay(&b, c.Play, width)
 	b.WriteString("\nWhat came of it\n\n")
 	for i, s := range c.Told {
 		text := s.Text
 		if s.Section != "" {
 			text += fmt.Sprintf(" (docs/rocev2.md, section %s)", s.Section)
 		}
-		fmt.Fprintf(&b, "%2d. %s\n", i+1, indent(text, 4))
+		fmt.Fprintf(&b, "%2d. %s\n", i+1, indent(text, 4, width))
 	}
 	if len(c.Untrue) > 0 {
 		b.WriteString("\nNot true any more of the lesson's text\n\n")
 	}
 	for _, u := range c.Untrue {
-		fmt.Fprintf(&b, "  - %s\n", indent(u.Text+" ("+u.Why+")", 4))
+		fmt.Fprintf(&b, "  - %s\n", indent(u.Text+" ("+u.Why+")", 4, width))
 	}
 	if c.Play.Unfinished {
 		b.WriteString("\nIt does not come to rest, and was ended.\n")

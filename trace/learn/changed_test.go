@@ -103,12 +103,12 @@ func TestOwnFaults(t *testing.T) {
 func TestShowChanged(t *testing.T) {
 	l := Find("rnr")
 	var out bytes.Buffer
-	require.NoError(t, l.ShowChanged(&out, l.Change([]world.Change{{Packet: 2, Action: world.Drop}})))
+	require.NoError(t, l.ShowChanged(&out, l.Change([]world.Change{{Packet: 2, Action: world.Drop}}), 96))
 	for _, want := range []string{"What came of it", "ack timeout of 1.049 ms", "(docs/rocev2.md, section 4.7)", "Not true any more",
 		"A's device waits."} {
 		require.Contains(t, strings.Join(strings.Fields(out.String()), " "), want)
 	}
 	for line := range strings.Lines(out.String()) {
-		require.LessOrEqual(t, len([]rune(line)), width+1, line)
+		require.LessOrEqual(t, len([]rune(line)), 96, line)
 	}
 }

@@ -70,7 +70,7 @@ type Chapter struct {
 
 // Chapters returns all lessons in reading order.
 func Chapters() []*Chapter {
-	return []*Chapter{&operations, &refusals, &setup, &loss, &myths, &costs, &memory, &outside}
+	return []*Chapter{&operations, &refusals, &setup, &loss, &myths, &costs, &memory, &outside, &predictions}
 }
 
 // All returns all lessons in reading order.

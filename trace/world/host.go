@@ -158,11 +158,8 @@ func (h *Host) RegMR(name string, size int, access mr.Access) *Region {
 
 // RegMRIn registers bytes in a protection domain.
 func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *Region {
-	r := &Region{Host: h, Name: name, Bytes: bytes, index: len(h.regions), shown: make([]byte, len(bytes))}
-	r.addr = uint64(h.index+1) << 20
-	for _, x := range h.regions {
-		r.addr = (x.addr + uint64(len(x.Bytes)) + 1<<16) &^ (1<<16 - 1)
-	}
+	r := &Region{Host: h, Name: name, Bytes: bytes, index: len(h.regions), addr: h.nextAddr(),
+		shown: make([]byte, len(bytes))}
 	err := h.room(r)
 	if err == nil {
 		r.Region, err = h.Keys.Register(pd, bytes, r.addr, access)
@@ -171,19 +168,33 @@ func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *R
 	if err != nil {
 		return r
 	}
+	h.listed(r, accessWords(access))
+	return r
+}
+
+// nextAddr is where the next region begins.
+func (h *Host) nextAddr() uint64 {
+	if len(h.regions) == 0 {
+		return uint64(h.index+1) << 20
+	}
+	last := h.regions[len(h.regions)-1]
+	return (last.addr + uint64(len(last.Bytes)) + 1<<16) &^ (1<<16 - 1)
+}
+
+// listed makes a region one of those that are shown.
+func (h *Host) listed(r *Region, access string) {
 	h.regions = append(h.regions, r)
 	info := &h.w.play.Hosts[h.index]
 	info.Regions = append(info.Regions, RegionInfo{
-		Name:   name,
+		Name:   r.Name,
 		Addr:   fmt.Sprintf("0x%x", r.addr),
-		Length: len(bytes),
-		LKey:   r.Region.LKey(),
-		RKey:   r.Region.RKey(),
-		Access: accessWords(access),
+		Length: len(r.Bytes),
+		LKey:   r.LKey(),
+		RKey:   r.RKey(),
+		Access: access,
 		Since:  int64(h.w.Now()),
 	})
 	h.w.moment()
-	return r
 }
 
 // room is an error if a small device has none for another region.

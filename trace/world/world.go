@@ -22,6 +22,7 @@
 //
 //	world.go   time: what happens next
 //	host.go    a host: its engine and the turns it takes, memory, completion queues
+//	system.go  what a system and hardware do around it
 //	pair.go    queue pairs: states, connections, posting
 //	link.go    packets on their way, and what is changed about them
 //	script.go  what a scenario itself does to its packets

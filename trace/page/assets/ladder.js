@@ -103,6 +103,7 @@ function drawLadder() {
   const tall = ladderTall();
   byId('extent').style.height = tall + 'px';
   byId('extent').style.width = ladder.width + 'px';
+  box.setAttribute('role', rows.arrows.length ? 'listbox' : 'group'); // a list has something to choose
   if (app.failed || (rows.arrows.length === 0 && rows.entries.length === 0)) {
     const why = rows.total ? 'The filter leaves none of ' + plural(rows.total, 'packet') + '.' : 'There is no packet yet.';
     byId('drawing').replaceChildren(el('div', { class: app.failed ? 'empty wrongtext' : 'empty' }, app.failed || why));

@@ -18,7 +18,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goroce/goroce/cmd/roce/internal/similar"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace/course"
 	"github.com/goroce/goroce/trace/learn"
 	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/trace/world"
@@ -30,6 +32,16 @@ type Options struct {
 	Changes []string // "drop:3", "delay:2:100us"
 	Ask     bool     // read an answer from In
 	In      io.Reader
+	Width   int // of the terminal, 0: there is none
+}
+
+// width is how long lines are: as the terminal has them, and where there is none as is read well.
+func (o *Options) width() int {
+	const readable, narrowest = 96, 40
+	if o.Width == 0 {
+		return readable
+	}
+	return max(narrowest, min(o.Width, readable))
 }
 
 // List shows all lessons in reading order.
@@ -42,6 +54,8 @@ func List(out io.Writer, asJSON bool) error {
 		return encode(out, pages)
 	}
 	var b strings.Builder
+	b.WriteString("The page of all lessons, to step through and to play with: roce learn --open\n" +
+		"In the terminal: roce learn NAME\n\n")
 	for _, c := range learn.Chapters() {
 		fmt.Fprintf(&b, "%s\n", c.Title)
 		for _, l := range c.Lessons {
@@ -74,32 +88,30 @@ func Run(out io.Writer, name string, o Options) error {
 		return encode(out, x)
 	}
 	if len(changes) == 0 {
-		if err := l.Show(out, p); err != nil {
+		if err := l.Show(out, p, o.width()); err != nil {
 			return err
 		}
 		return ask(out, l, p, o)
 	}
-	return l.ShowChanged(out, x)
+	return l.ShowChanged(out, x, o.width())
 }
 
 // unknown says that there is no lesson of the name, and which ones are called something like it.
 func unknown(name string) error {
-	var similar []string
+	var names []string
 	for _, l := range learn.All() {
-		if name != "" && (strings.Contains(l.Name, name) || strings.Contains(name, l.Name)) {
-			similar = append(similar, l.Name)
-		}
+		names = append(names, l.Name)
 	}
 	said := fmt.Sprintf("there is no lesson %q", name)
-	if similar != nil {
-		said += " (is it " + strings.Join(similar, " or ") + "?)"
+	if meant := similar.To(name, names); meant != nil {
+		said += " (is it " + strings.Join(meant, " or ") + "?)"
 	}
 	return fmt.Errorf("%s; \"roce learn --list\" shows all", said)
 }
 
 // ask asks the question. Nobody is asked where nobody can answer: the answer is shown.
 func ask(out io.Writer, l *learn.Lesson, p *world.Play, o Options) error {
-	fmt.Fprintf(out, "\n%s\n", learn.Wrap("Question: "+l.Question, 96))
+	fmt.Fprintf(out, "\n%s\n", learn.Wrap("Question: "+l.Question, o.width()))
 	for i, a := range l.Answers {
 		fmt.Fprintf(out, "  (%c) %s\n", 'a'+i, a)
 	}
@@ -119,7 +131,7 @@ func ask(out io.Writer, l *learn.Lesson, p *world.Play, o Options) error {
 		fmt.Fprintf(out, "Answer: (%s)\n", right)
 	}
 	for _, passage := range learn.Passages(l.Why, p) {
-		fmt.Fprintln(out, learn.Wrap(passage.String(), 96))
+		fmt.Fprintln(out, learn.Wrap(passage.String(), o.width()))
 	}
 	return further(out, l, p)
 }
@@ -171,6 +183,15 @@ func WritePage(name string) error {
 		return err
 	}
 	return errors.Join(page.Write(f, nil), f.Close())
+}
+
+// WriteSlides writes the slides of the course as one file for a browser.
+func WriteSlides(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(course.Slides(f), f.Close())
 }
 
 // WriteDocs writes the files of docs/learn, and removes what no lesson has any more: from a folder

@@ -95,3 +95,21 @@ func TestWriteDocsElsewhere(t *testing.T) {
 		require.Equal(t, "mine", string(text))
 	}
 }
+
+// TestWidths: on a terminal of 80 columns no word is broken by it.
+func TestWidths(t *testing.T) {
+	for _, l := range library.All() {
+		for _, changes := range [][]string{nil, {"drop:1"}, {"duplicate:1"}} {
+			if changes != nil && len(l.Play(nil).Packets) == 0 {
+				continue
+			}
+			var out bytes.Buffer
+			require.NoError(t, Run(&out, l.Name, Options{Width: 80, Changes: changes}))
+			for line := range strings.Lines(out.String()) {
+				if !strings.HasPrefix(line, "    ") { // kept as it is
+					require.LessOrEqual(t, len([]rune(strings.TrimSpace(line))), 80, "%s: %s", l.Name, line)
+				}
+			}
+		}
+	}
+}
