@@ -109,6 +109,6 @@ func TestShowChanged(t *testing.T) {
 		require.Contains(t, strings.Join(strings.Fields(out.String()), " "), want)
 	}
 	for line := range strings.Lines(out.String()) {
-		require.LessOrEqual(t, len([]rune(line)), 96, line)
+		require.LessOrEqual(t, len([]rune(line)), 97, line)
 	}
 }
