@@ -76,6 +76,14 @@ func (p *Packet) EachField(f func(Field)) {
 	}
 }
 
+// EachNumber is EachField without texts and meanings of the fields of up to 64 bits, which is
+// quicker.
+func (p *Packet) EachNumber(f func(Field)) {
+	p.numbers = true
+	defer func() { p.numbers = false }()
+	p.EachField(f)
+}
+
 // unknown shows what follows the headers that were found.
 func (p *Packet) unknown(end int, f func(Field)) {
 	if p.Problem == "" || len(p.Frame.Body) < wire.BTHLen {

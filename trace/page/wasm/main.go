@@ -1,12 +1,15 @@
 //go:build js && wasm
 
-// Command wasm is the simulated world with its lessons, for the page: it puts two functions into
+// Command wasm is the simulated world with its lessons, for the page: it puts three functions into
 // JavaScript's globals and waits to be called.
 //
 //	roceLessons()             JSON: chapter, chapterTitle, name, title of each lesson
 //	rocePlay(name, changes)   plays a lesson; changes is JSON of world.Change: what happens to
 //	                          packets. JSON: lesson (learn.Page), play (world.Play), and differs:
 //	                          what the changes have made different; or error
+//	roceFilter(expression, packets)   the places of the packets that an expression leaves, or error;
+//	                          packets is JSON of what a page that is one file has of them, or "":
+//	                          those of the call before
 //
 // Package page has it compiled and compressed, in world.gz: go generate ./trace/page.
 package main
@@ -45,6 +48,10 @@ func main() {
 			x = &played{Error: err.Error()}
 		}
 		return text(x)
+	}))
+	var kept []filtered
+	global.Set("roceFilter", js.FuncOf(func(_ js.Value, args []js.Value) any {
+		return text(choose(args[0].String(), args[1].String(), &kept))
 	}))
 	global.Call("roceReady")
 	select {}

@@ -95,7 +95,7 @@ func TestLarge(t *testing.T) {
 	}{
 		{"decode", func(out io.Writer) error { return Decode(ctx, out, name, DecodeOptions{}) }},
 		{"decode --json", func(out io.Writer) error { return Decode(ctx, out, name, DecodeOptions{JSON: true}) }},
-		{"analyze", func(out io.Writer) error { return Analyze(ctx, out, name, Choice{}) }},
+		{"analyze", func(out io.Writer) error { return Analyze(ctx, out, name, Choice{}, false) }},
 		{"serve, the end", func(io.Writer) error {
 			w := &page.Window{From: *packets - 100, Count: page.MaxCount}
 			return readWindow(ctx, name, Choice{}, w)
@@ -118,7 +118,7 @@ func TestLarge(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, info.Size(), int64(16<<20))
 	var report bytes.Buffer
-	require.NoError(t, Analyze(ctx, &report, name, Choice{}))
+	require.NoError(t, Analyze(ctx, &report, name, Choice{}, false))
 	require.Contains(t, report.String(), "went back")
 }
 
