@@ -6,6 +6,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/wire"
@@ -46,11 +47,14 @@ type requester struct {
 
 	told     Cause // what the responder has said last: AfterSilence if it was no NAK
 	toldAt   wire.PSN
-	saying   seen  // the packet that said so
-	newest   seen  // the newest of those that were not sent before
-	acked    seen  // the response that has acknowledged something last
-	voice    seen  // the last response of any kind
-	gone     seen  // the packet by which the sender went back last
+	saying   seen // the packet that said so
+	newest   seen // the newest of those that were not sent before
+	acked    seen // the response that has acknowledged something last
+	voice    seen // the last response of any kind
+	gone     seen // the packet by which the sender went back last
+	unsure   bool // what was told may have been a report of selective repeat
+	refusals []refusal
+	trip     int64 // the shortest time in which a response came, nanoseconds; 0: not known
 	gaps     []gap // the newest that NAKs have named
 	progress int64 // when something was acknowledged last, or sent first
 	heard    int64 // when the responder said anything last
@@ -203,7 +207,8 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 		return
 	}
 	cause, guess, by := f.cause(psn)
-	guess = guess || late
+	guess = guess || late || f.doubtful(p, psn, cause, by)
+	q.refusals = slices.DeleteFunc(q.refusals, func(r refusal) bool { return r.psn == psn })
 	if psn == q.again {
 		q.times++
 	} else {
@@ -224,6 +229,39 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	}
 	f.find(p, Again, text, causeRules[cause], append(f.whyBack(psn, cause, by), see(p).as("it is sent again"))...)
 	q.told, q.gone = AfterSilence, see(p)
+}
+
+// maxRefusals is how many NAKs of a flow are kept in mind until their packets are sent again.
+const maxRefusals = 8
+
+// refusal is a NAK, and what the sender does because of it.
+type refusal struct {
+	psn   wire.PSN
+	cause Cause
+	until int64 // when the sender has surely waited long enough for it; 0: it does not wait
+}
+
+// doubtful says whether a cause is one of several that are possible: two kinds of NAKs have named
+// the packet, or one that came when it had just been sent again; the NAK may have been a report of
+// selective repeat, or the report is old; or the silence was no longer than a response takes.
+func (f *Flow) doubtful(p *trace.Packet, psn wire.PSN, c Cause, by seen) bool {
+	q := &f.req
+	others := slices.ContainsFunc(q.refusals, func(r refusal) bool {
+		return r.cause != c && (r.psn == psn || r.until >= p.Time) // what is waited for ends all else
+	})
+	switch c {
+	case AfterNAK:
+		return others || q.unsure || psn == q.again && q.times > 0 && q.saying.at > q.gone.at
+	case AfterRNR:
+		return others
+	case AfterReport:
+		m := q.flight.find(psn)
+		return others || m != nil && p.Time-by.at > 2*(by.at-m.at)
+	case AfterSilence:
+		quiet := p.Time - q.progress
+		return others || quiet <= 2*q.trip || quiet == 0
+	}
+	return false
 }
 
 // whyBack is what was seen before a sender went back: when the packet was sent before, what was

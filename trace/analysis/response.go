@@ -90,14 +90,16 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 	case s.Kind() == wire.KindRNR:
 		g.Responses.RNR++
 		g.Responses.RNRWait += wire.RNRTimeout(s.Code())
-		q.told = AfterRNR
+		q.told, q.unsure = AfterRNR, false
+		q.refuse(psn, AfterRNR, p.Time+3*wire.RNRTimeout(s.Code()))
 		g.find(p, Again, fmt.Sprintf("no receive was posted for PSN %v: the sender is to wait %s",
 			psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7", f.asked(psn),
 			see(p).as("an RNR NAK, timer code %d", s.Code()))
 	case s == wire.SynNAKSeq:
 		g.Responses.Sequence++
-		q.told = AfterNAK
-		if x, ok := g.gap(p, psn, q.next); ok {
+		q.told, q.unsure = AfterNAK, g.unsure(p, psn, q.next)
+		x, ok := g.gap(p, psn, q.next)
+		if ok {
 			q.told = AfterSilence // it asks for the gap, and not for the PSN
 			x.by = see(p)
 			q.remember(x)
@@ -108,6 +110,7 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 				see(p).as("the NAK has 0x%06x where an MSN is expected", uint32(p.Wire.AETH().MSN())))
 			return
 		}
+		q.refuse(psn, AfterNAK, 0)
 		g.find(p, Lost, fmt.Sprintf("a later packet arrived where PSN %v was expected: that one was lost, or overtaken",
 			psn), "section 4.5", f.asked(psn), q.newest.as("the newest packet that was sent"),
 			see(p).as("a NAK, PSN sequence error"))
@@ -145,9 +148,28 @@ func (g *Flow) gap(p *trace.Packet, psn, next wire.PSN) (x gap, ok bool) {
 	if d := said.Sub(g.Responses.msn); !g.Responses.begun || d >= 0 && d < 1<<10 {
 		return x, false
 	}
+	return gapOf(said, psn, next)
+}
+
+// gapOf reads what a NAK would say with selective repeat, and whether that can be.
+func gapOf(said, psn, next wire.PSN) (x gap, ok bool) {
 	x.next = psn.Add(uint32(said) >> gapBits)
 	x.to = x.next.Add(uint32(said) & (1<<gapBits - 1))
 	return x, x.to.Sub(x.next) > 0 && x.to.Sub(next) < 0
+}
+
+// unsure says whether a NAK may have named a gap, of a responder that has not said this MSN before.
+func (g *Flow) unsure(p *trace.Packet, psn, next wire.PSN) bool {
+	_, can := gapOf(p.Wire.AETH().MSN(), psn, next)
+	return can && (!g.Responses.begun || p.Wire.AETH().MSN() != g.Responses.msn)
+}
+
+// refuse keeps a NAK in mind until its packet is sent again.
+func (q *requester) refuse(psn wire.PSN, c Cause, until int64) {
+	if len(q.refusals) == maxRefusals {
+		q.refusals = append(q.refusals[:0], q.refusals[1:]...)
+	}
+	q.refusals = append(q.refusals, refusal{psn, c, until})
 }
 
 // reported takes what an ACK has in its MSN field. With selective repeat that can be the PSN of a
@@ -182,6 +204,9 @@ func (f *Flow) answered(g *Flow, p *trace.Packet, psn wire.PSN) {
 // answer.
 func (f *Flow) acknowledge(p *trace.Packet, psn wire.PSN, answer bool) {
 	q := &f.req
+	if m := q.flight.find(psn); m != nil && p.Time > m.at && (q.trip == 0 || p.Time-m.at < q.trip) {
+		q.trip = p.Time - m.at
+	}
 	for q.flight.len() > 0 {
 		m := q.flight.at(0)
 		if !m.whole || psn.Sub(m.last) < 0 || m.kind.answered() && !(answer && m.last == psn ||

@@ -52,7 +52,7 @@ func (w *walk) walk() Way {
 		Damaged: []Event{}, Strange: []Event{}}
 	w.bounds()
 	w.match()
-	w.damaged(&r)
+	w.damaged()
 	w.order(&r)
 	w.lost(&r)
 	slices.Sort(w.delays)
@@ -103,8 +103,8 @@ func (w *walk) pair(i, j int) {
 	w.delays = append(w.delays, w.arrived[j].time-w.sent[i].time-w.offset)
 }
 
-// damaged finds the origin of packets whose bytes have changed: what is left over on both sides.
-func (w *walk) damaged(r *Way) {
+// damaged finds the origin of packets whose ICRC field has changed: what is left over on both sides.
+func (w *walk) damaged() {
 	of := map[key][]int{}
 	for i, s := range w.sent {
 		if k := s.key; w.taken[i] < 0 {
@@ -119,7 +119,6 @@ func (w *walk) damaged(r *Way) {
 				if step := s.time - w.sent[i].time; step >= w.least && step <= w.most {
 					w.pair(i, j)
 					of[k] = slices.Delete(of[k], n, n+1)
-					r.Damaged = append(r.Damaged, event(w.sent[i], s))
 					break
 				}
 			}
@@ -147,6 +146,9 @@ func (w *walk) order(r *Way) {
 		first[s.key] = j
 		if s.marked && !w.sent[i].marked {
 			r.Marked = append(r.Marked, event(w.sent[i], s))
+		}
+		if s.bad && !w.sent[i].bad {
+			r.Damaged = append(r.Damaged, event(w.sent[i], s))
 		}
 		if i < latest {
 			e := event(w.sent[i], s)

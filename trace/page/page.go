@@ -34,6 +34,9 @@ func asset(name string) string {
 	return string(text)
 }
 
+// style is all style sheets in one.
+func style() string { return asset("page.css") + asset("verdict.css") }
+
 // player is all scripts in one.
 func player() string {
 	var all strings.Builder
@@ -88,13 +91,13 @@ func data(id, kind string, text []byte) template.HTML {
 func Write(out io.Writer, w *Window) error {
 	g := given{Static: true, File: w != nil}
 	p := parts{Title: "RoCE lessons"}
-	style, styleHash := inline("style", asset("page.css"))
+	look, styleHash := inline("style", style())
 	script, scriptHash := inline("script", player())
 	support, supportHash := inline("script", worldSupport())
 	program := data("world", "text/plain", encoded(worldProgram()))
 	if w != nil {
 		p.Title, g.Count, g.Study = trace.Printable(w.Title), w.room(), w.Study != nil
-		room := maxSize - len(style) - len(script) - len(support) - len(program) - 1<<16
+		room := maxSize - len(look) - len(script) - len(support) - len(program) - 1<<16
 		captured, err := w.data(room)
 		if err != nil {
 			return err
@@ -106,7 +109,7 @@ func Write(out io.Writer, w *Window) error {
 		return err
 	}
 	p.Data += data("given", "application/json", about) + program
-	p.Style, p.Script = style, support+script
+	p.Style, p.Script = look, support+script
 	p.Policy = "default-src 'none'; script-src" + supportHash + scriptHash +
 		" 'wasm-unsafe-eval'; style-src" + styleHash + fixed
 	return document.Execute(out, p)

@@ -68,10 +68,12 @@ func (w *Window) recorded() (all []world.Entry) {
 		x := &w.devices.told[i]
 		t := x.Time - w.first
 		if k := x.Record.Kind; k == qp.RecordSent || k == qp.RecordReceived {
-			now[x.Node] = max(now[x.Node], named.take(&x.Record, t))
+			if at, ok := named.take(&x.Record, t); ok {
+				now[x.Node] = max(now[x.Node], at)
+			}
 			continue
 		}
-		if after := now[x.Node]; after >= t && after-t < latest {
+		if after, ok := now[x.Node]; ok && after >= t && after-t < latest {
 			t = after + 1
 		}
 		if t > last {
@@ -104,15 +106,15 @@ func (w *Window) named() packetTimes {
 	return all
 }
 
-// take returns the time of the packet that a record of that time names, 0 if it is not there.
-func (all packetTimes) take(r *qp.Record, t int64) int64 {
+// take returns the time of the packet that a record of that time names, if it is there.
+func (all packetTimes) take(r *qp.Record, t int64) (at int64, ok bool) {
 	n := packetName{wire.Opcode(r.Op).String(), r.QPN, r.PSN}
 	times := all[n]
 	if len(times) == 0 || times[0] > t+latest {
-		return 0
+		return 0, false
 	}
 	all[n] = times[1:]
-	return times[0]
+	return times[0], true
 }
 
 // hosts are the lines of the devices, by name: of whose queue pairs the flows tell, or who sends.

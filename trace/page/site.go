@@ -74,7 +74,7 @@ func (s *Site) Serve(ctx context.Context, l net.Listener, ready func(url string)
 // public are the parts of the program, which are the same for everybody: a browser asks for them
 // before a script of ours could give it the token.
 var public = map[string]http.HandlerFunc{
-	"/page.css": constant("text/css; charset=utf-8", func() string { return asset("page.css") }),
+	"/page.css": constant("text/css; charset=utf-8", style),
 	"/page.js":  constant("text/javascript; charset=utf-8", player),
 	"/world.js": constant("text/javascript; charset=utf-8", worldSupport),
 	"/world.wasm": func(w http.ResponseWriter, _ *http.Request) {
