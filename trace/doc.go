@@ -19,7 +19,7 @@
 //	counters.go                   the same of the counters that devices and drivers report
 //
 // Package trace/filter chooses packets by expressions, trace/analysis says what became of each
-// message, trace/diff what two captures of one connection differ in, trace/ladder draws the packets,
+// message, trace/diff what two captures of one connection differ in, trace/ladder draws packets,
 // trace/world is a simulated world for lessons, all of whose packets, queues and memory are seen.
 //
 // Everything reads as a stream: memory does not grow with the file. Nothing here is for concurrent

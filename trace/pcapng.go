@@ -2,8 +2,8 @@ package trace
 
 // The newer format: blocks of a type and a length. A section begins with a block of its own, which
 // fixes the byte order; interfaces have blocks, to which the blocks of packets refer by number;
-// all others are passed over. The Writer writes it, each packet with a comment, which Wireshark shows
-// at the packet's head.
+// all others are passed over. The Writer writes it, each packet with its comment, which Wireshark
+// shows at the packet's head.
 
 import (
 	"encoding/binary"

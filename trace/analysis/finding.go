@@ -74,7 +74,8 @@ const (
 // find notes a finding, and the packets that make it one; those that were not seen are left out.
 func (f *Flow) find(p *trace.Packet, w Weight, text, rule string, reason ...Sight) {
 	f.Weights[w]++
-	x := Finding{Packet: p.Number, Time: p.Time, Weight: w, Text: text, Rule: rule, Guess: strings.Contains(text, Guess),
+	x := Finding{Packet: p.Number, Time: p.Time, Weight: w, Text: text, Rule: rule, Guess: strings.Contains(text,
+		Guess),
 		Reason: slices.DeleteFunc(reason, func(s Sight) bool { return s.Packet == 0 })}
 	f.latest = &x
 	if len(f.Findings) >= maxFindings && (w != Failed || len(f.Findings) >= maxFailures) {

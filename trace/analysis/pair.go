@@ -65,7 +65,8 @@ func (a *Analysis) manage(f *Flow, p *trace.Packet, m *wire.MAD) {
 	case *wire.CMRej:
 		req := a.cm.asked[commKey{f.Dst, msg.RemoteCommID}]
 		f.find(p, Failed, fmt.Sprintf("the connection is refused: %v (roce trace explain \"rej %d\")",
-			msg.Reason, msg.Reason), "section 9.3", seen{req.number, req.at, req.psn}.as("the REQ, for port %d", req.port),
+			msg.Reason, msg.Reason), "section 9.3", seen{req.number, req.at, req.psn}.as("the REQ, for port %d",
+			req.port),
 			see(p).as("the REJ, reason %d", msg.Reason))
 	}
 }

@@ -243,23 +243,24 @@ type refusal struct {
 
 // doubtful says whether a cause is one of several that are possible: two kinds of NAKs have named
 // the packet, or one that came when it had just been sent again; the NAK may have been a report of
-// selective repeat, or the report is old; or the silence was no longer than a response takes.
+// selective repeat; it is older than who acts on it at once would let it be; or the silence is not
+// much longer than a response takes.
 func (f *Flow) doubtful(p *trace.Packet, psn wire.PSN, c Cause, by seen) bool {
 	q := &f.req
 	others := slices.ContainsFunc(q.refusals, func(r refusal) bool {
-		return r.cause != c && (r.psn == psn || r.until >= p.Time) // what is waited for ends all else
+		return r.cause != c && (r.psn == psn || r.until >= p.Time) // a wait puts off all else
 	})
 	switch c {
 	case AfterNAK:
-		return others || q.unsure || psn == q.again && q.times > 0 && q.saying.at > q.gone.at
+		return others || q.unsure || psn == q.again && q.times > 0 && q.saying.at > q.gone.at ||
+			p.Time-q.saying.at > 2*q.trip
 	case AfterRNR:
-		return others
+		i := slices.IndexFunc(q.refusals, func(r refusal) bool { return r.psn == psn && r.cause == c })
+		return others || i < 0 || p.Time > q.refusals[i].until+2*q.trip
 	case AfterReport:
-		m := q.flight.find(psn)
-		return others || m != nil && p.Time-by.at > 2*(by.at-m.at)
+		return others || p.Time-by.at > 2*q.trip
 	case AfterSilence:
-		quiet := p.Time - q.progress
-		return others || quiet <= 2*q.trip || quiet == 0
+		return others || p.Time-q.progress <= 4*q.trip || p.Time == q.progress
 	}
 	return false
 }

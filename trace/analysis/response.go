@@ -91,7 +91,7 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 		g.Responses.RNR++
 		g.Responses.RNRWait += wire.RNRTimeout(s.Code())
 		q.told, q.unsure = AfterRNR, false
-		q.refuse(psn, AfterRNR, p.Time+3*wire.RNRTimeout(s.Code()))
+		q.refuse(psn, AfterRNR, p.Time+2*wire.RNRTimeout(s.Code()))
 		g.find(p, Again, fmt.Sprintf("no receive was posted for PSN %v: the sender is to wait %s",
 			psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7", f.asked(psn),
 			see(p).as("an RNR NAK, timer code %d", s.Code()))

@@ -1,8 +1,8 @@
 package diff
 
-// What is kept of packets, and what is found out about them. Stages: packets by their way → pairs of
-// ways → who is where, and the clocks → each packet's counterpart → what has none, or came in another
-// order.
+// What is kept of packets, and what is found out about them. Stages: packets by their way → pairs
+// of ways → who is where, and the clocks → each packet's counterpart → what has none, or came in
+// another order.
 
 import (
 	"fmt"
@@ -90,8 +90,9 @@ type Pair struct {
 }
 
 // Clock is what the two ways say of the clocks. Delays are right up to a constant: the fastest
-// packets of both ways are taken to be as fast as each other. If they are not, all delays of one way
-// are too long by the same time, at most RoundTrip/2, and those of the other too short by as much.
+// packets of both ways are taken to be as fast as each other. If they are not, all delays of one
+// way are too long by the same time, at most RoundTrip/2, and those of the other too short by as
+// much.
 type Clock struct {
 	Offset    int64 `json:"offset_ns"`     // how far B's is ahead of A's
 	RoundTrip int64 `json:"round_trip_ns"` // the fastest there and the fastest back
@@ -126,7 +127,7 @@ type Delay struct {
 type Event struct {
 	Sent    int    `json:"sent_packet"`
 	Arrived int    `json:"arrived_packet"`
-	By      int    `json:"by_packet,omitempty"` // of one overtaken: the packet that came before it; of one twice: the first
+	By      int    `json:"by_packet,omitempty"` // what has overtaken it; of one that came twice: the first
 	What    string `json:"what"`
 }
 

@@ -64,8 +64,8 @@ func seen(play *world.Play, host int) (all []sight) {
 	return all
 }
 
-// compare compares captures at both ends of a play. numbers are those of the play's packets by their
-// numbers in each capture.
+// compare compares captures at both ends of a play. numbers are those of the play's packets by
+// their numbers in each capture.
 func compare(t *testing.T, changes []world.Change, swapped bool) (r *Result, numbers [2]map[int]int, play *world.Play) {
 	t.Helper()
 	play = world.Run(traffic, changes)

@@ -15,9 +15,9 @@
 //	report.go   all of it as text
 //
 // A packet is known by its addresses, queue pair, opcode, PSN and ICRC, which are the same at both
-// ends, so that one that is sent again looks like the first: which of the two has arrived is told by
-// time. Clocks of two machines differ by an unknown amount. Packets of both ways tell the round trip
-// exactly, and how it divides into there and back not at all: the clocks are set so that the fastest
-// packet of each way takes as long as the fastest of the other. Memory grows with the captures, about
-// 50 bytes a packet, up to MaxPackets.
+// ends, so that one that is sent again looks like the first: which of the two has arrived is told
+// by time. Clocks of two machines differ by an unknown amount. Packets of both ways tell the round
+// trip exactly, and how it divides into there and back not at all: the clocks are set so that the
+// fastest packet of each way takes as long as the fastest of the other. Memory grows with the
+// captures, about 50 bytes a packet, up to MaxPackets.
 package diff

@@ -103,7 +103,8 @@ func (w *walk) pair(i, j int) {
 	w.delays = append(w.delays, w.arrived[j].time-w.sent[i].time-w.offset)
 }
 
-// damaged finds the origin of packets whose ICRC field has changed: what is left over on both sides.
+// damaged finds the origin of packets whose ICRC field has changed: what is left over on both
+// sides.
 func (w *walk) damaged() {
 	of := map[key][]int{}
 	for i, s := range w.sent {
@@ -160,7 +161,8 @@ func (w *walk) order(r *Way) {
 	}
 }
 
-// lost looks at what was sent and has not arrived, unless the other capture has nothing of its time.
+// lost looks at what was sent and has not arrived, unless the other capture has nothing of its
+// time.
 func (w *walk) lost(r *Way) {
 	step := int64(0)
 	if w.most < 1<<62 {

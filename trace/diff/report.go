@@ -43,11 +43,14 @@ func (p *Pair) write(b *strings.Builder) {
 	if c := p.Clock; c != nil {
 		fmt.Fprintf(b, "  B's clock is %s; the fastest packets there and back take %s together\n", apart(c.Offset),
 			short(c.RoundTrip))
-		fmt.Fprintf(b, "  delays are right up to a constant: the fastest packet of each way is taken to need %s. If the ways "+
-			"differ, all\n  delays of one are too long by the same time, %s at most, and those of the other too short by it\n",
+		fmt.Fprintf(b, "  delays are right up to a constant: the fastest packet of each way is taken to need %s. If "+
+			"the ways "+
+			"differ, all\n  delays of one are too long by the same time, %s at most, and those of the other too "+
+			"short by it\n",
 			short(c.RoundTrip/2), short(c.RoundTrip/2))
 	} else {
-		b.WriteString("  packets of one way only: nothing is known of the clocks, and delays are counted from the fastest\n")
+		b.WriteString("  packets of one way only: nothing is known of the clocks, and delays are counted from the " +
+			"fastest\n")
 	}
 	for i := range p.Ways {
 		p.Ways[i].write(b)
@@ -80,7 +83,8 @@ func (w *Way) write(b *strings.Builder) {
 		fmt.Fprintf(b, "    of %d nothing is known: the other capture begins later or ends before them\n", w.Outside)
 	}
 	if d := w.Delay; d != nil {
-		fmt.Fprintf(b, "    delays: %s at least, %s in the median, %s in 99 of 100, %s at most\n", short(d.Min), short(d.Median),
+		fmt.Fprintf(b, "    delays: %s at least, %s in the median, %s in 99 of 100, %s at most\n", short(d.Min),
+			short(d.Median),
 			short(d.P99), short(d.Max))
 	}
 	for _, x := range []struct {

@@ -23,7 +23,8 @@ import (
 var assets embed.FS
 
 // scripts are the player's files, in the order in which they are read.
-var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "lessons", "verdict", "graphs", "expression", "main"}
+var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "lessons", "verdict", "graphs",
+	"expression", "main"}
 
 // asset returns a file of the player.
 func asset(name string) string {
@@ -115,8 +116,8 @@ func Write(out io.Writer, w *Window) error {
 	return document.Execute(out, p)
 }
 
-// data is the window and the study for a page that is one file, with as many of the packets as there
-// is room for.
+// data is the window and the study for a page that is one file, with as many of the packets as
+// there is room for.
 func (w *Window) data(room int) (all template.HTML, err error) {
 	if w.Study != nil {
 		packed, err := compressed(func(z io.Writer) error {

@@ -66,7 +66,10 @@ func (s *Study) verdict() *verdict {
 	if v.Problems == nil {
 		v.Problems = []int{}
 	}
-	slices.SortStableFunc(v.Connections, func(a, b analysis.Connection) int { return cmp.Compare(badness(&b), badness(&a)) })
+	slices.SortStableFunc(v.Connections, func(a, b analysis.Connection) int {
+		return cmp.Compare(badness(&b),
+			badness(&a))
+	})
 	if n := len(v.Connections); n > maxConnections {
 		v.More, v.Connections = n-maxConnections, v.Connections[:maxConnections]
 	}

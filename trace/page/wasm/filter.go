@@ -2,7 +2,8 @@
 
 package main
 
-// Filter expressions in a page that is one file: its packets, as it has them, are decoded once more.
+// Filter expressions in a page that is one file: its packets, as it has them, are decoded once
+// more.
 
 import (
 	"encoding/hex"

@@ -30,7 +30,8 @@ func Diff(ctx context.Context, out io.Writer, a, b string, c Choice, asJSON bool
 	}
 	r := d.Compare()
 	if len(r.Pairs) == 0 && damaged == nil {
-		return fmt.Errorf("no two addresses talk to each other in both %s and %s: are they of the same connection?", a, b)
+		return fmt.Errorf("no two addresses talk to each other in both %s and %s: are they of the same connection?", a,
+			b)
 	}
 	if asJSON {
 		return errors.Join(r.WriteJSON(out), damaged)

@@ -80,8 +80,8 @@ func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) er
 	return errors.Join(l.WriteText(out), err)
 }
 
-// shown takes the filter out of the choice: it chooses what is drawn, while all is analyzed, as what
-// a packet means depends on those before it.
+// shown takes the filter out of the choice: it chooses what is drawn, while all is analyzed, as
+// what a packet means depends on those before it.
 func (c *Choice) shown() (func(p *trace.Packet) bool, error) {
 	err := c.check()
 	f := c.filter

@@ -36,7 +36,7 @@ type Choice struct {
 
 // has says whether p is one of them.
 func (c *Choice) has(p *trace.Packet) bool {
-	left := c.filter == nil || c.filter.Match(p) // also of others: its times count from the first packet
+	left := c.filter == nil || c.filter.Match(p) // of any packet: times count from the first
 	if p.Number < c.From || p.Kind == trace.Other && !c.Others {
 		return false
 	}
