@@ -127,7 +127,7 @@ type Delay struct {
 type Event struct {
 	Sent    int    `json:"sent_packet"`
 	Arrived int    `json:"arrived_packet"`
-	By      int    `json:"by_packet,omitempty"` // what has overtaken it; of one that came twice: the first
+	By      int    `json:"by_packet,omitempty"` // that has overtaken it, or came before it
 	What    string `json:"what"`
 }
 

@@ -51,7 +51,7 @@ func (d *devices) saw(p *trace.Packet) {
 // late says whether records of the window's time may still come, ns behind its last packet.
 func (d *devices) late(ns int64) bool {
 	d.behind++
-	return len(d.told) > 0 && ns < latest && d.behind < maxBehind
+	return ns < latest && d.behind < maxBehind
 }
 
 // recorded are the records as lines, of a window that has all packets of its time.

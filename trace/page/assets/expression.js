@@ -32,6 +32,7 @@ async function applyExpression() {
     else await openFile(1);
   } catch (e) {
     wrong.textContent = String(e.message || e).replace(/^.*?filter: /s, '');
+    refilter(); // says again what is shown
     return;
   }
   byId('ladder').focus();

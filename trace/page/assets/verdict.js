@@ -75,8 +75,8 @@ function wayView(w) {
     w.recorded ? 'As its device has recorded: ' + w.recorded : '',
   ].filter(Boolean);
   return el('div', { class: 'way' }, el('h3', {}, wayName(w), el('small', {}, ` ${plural(w.packets, 'packet')}`)),
-    rows.length ? el('ul', {}, rows.map((r) => el('li', {}, r))) : '',
     w.findings.length ? el('ol', { class: 'findings' }, w.findings.map(findingView)) : '',
+    rows.length ? el('ul', {}, rows.map((r) => el('li', {}, r))) : '',
     w.more_findings ? el('p', { class: 'remark' }, `… and ${w.more_findings.toLocaleString('en')} more of the like`) : '');
 }
 

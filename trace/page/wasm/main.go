@@ -7,8 +7,8 @@
 //	rocePlay(name, changes)   plays a lesson; changes is JSON of world.Change: what happens to
 //	                          packets. JSON: lesson (learn.Page), play (world.Play), and differs:
 //	                          what the changes have made different; or error
-//	roceFilter(expression, packets)   JSON: places of the packets that it leaves, or error; packets
-//	                          is JSON of the page's, or "": those of the call before
+//	roceFilter(expression, packets)   JSON: places of the packets that it leaves, or error;
+//	                          packets is JSON of the page's, or "": those of the call before
 //
 // Package page has it compiled and compressed, in world.gz: go generate ./trace/page.
 package main
