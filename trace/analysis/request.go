@@ -52,7 +52,6 @@ type requester struct {
 	acked    seen // the response that has acknowledged something last
 	voice    seen // the last response of any kind
 	gone     seen // the packet by which the sender went back last
-	unsure   bool // what was told may have been a report of selective repeat
 	refusals []refusal
 	trip     int64 // the shortest time in which a response came, nanoseconds; 0: not known
 	gaps     []gap // the newest that NAKs have named
@@ -242,9 +241,8 @@ type refusal struct {
 }
 
 // doubtful says whether a cause is one of several that are possible: two kinds of NAKs have named
-// the packet, or one that came when it had just been sent again; the NAK may have been a report of
-// selective repeat; it is older than who acts on it at once would let it be; or the silence is not
-// much longer than a response takes.
+// the packet, or one that came when it had just been sent again; a NAK is older than who acts on it
+// at once would let it be; or the silence is not much longer than a response takes.
 func (f *Flow) doubtful(p *trace.Packet, psn wire.PSN, c Cause, by seen) bool {
 	q := &f.req
 	others := slices.ContainsFunc(q.refusals, func(r refusal) bool {
@@ -252,7 +250,7 @@ func (f *Flow) doubtful(p *trace.Packet, psn wire.PSN, c Cause, by seen) bool {
 	})
 	switch c {
 	case AfterNAK:
-		return others || q.unsure || psn == q.again && q.times > 0 && q.saying.at > q.gone.at ||
+		return others || psn == q.again && q.times > 0 && q.saying.at > q.gone.at ||
 			p.Time-q.saying.at > 2*q.trip
 	case AfterRNR:
 		i := slices.IndexFunc(q.refusals, func(r refusal) bool { return r.psn == psn && r.cause == c })

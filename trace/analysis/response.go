@@ -90,14 +90,14 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 	case s.Kind() == wire.KindRNR:
 		g.Responses.RNR++
 		g.Responses.RNRWait += wire.RNRTimeout(s.Code())
-		q.told, q.unsure = AfterRNR, false
+		q.told = AfterRNR
 		q.refuse(psn, AfterRNR, p.Time+2*wire.RNRTimeout(s.Code()))
 		g.find(p, Again, fmt.Sprintf("no receive was posted for PSN %v: the sender is to wait %s",
 			psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7", f.asked(psn),
 			see(p).as("an RNR NAK, timer code %d", s.Code()))
 	case s == wire.SynNAKSeq:
 		g.Responses.Sequence++
-		q.told, q.unsure = AfterNAK, g.unsure(p, psn, q.next)
+		q.told = AfterNAK
 		x, ok := g.gap(p, psn, q.next)
 		if ok {
 			q.told = AfterSilence // it asks for the gap, and not for the PSN
@@ -148,20 +148,9 @@ func (g *Flow) gap(p *trace.Packet, psn, next wire.PSN) (x gap, ok bool) {
 	if d := said.Sub(g.Responses.msn); !g.Responses.begun || d >= 0 && d < 1<<10 {
 		return x, false
 	}
-	return gapOf(said, psn, next)
-}
-
-// gapOf reads what a NAK would say with selective repeat, and whether that can be.
-func gapOf(said, psn, next wire.PSN) (x gap, ok bool) {
 	x.next = psn.Add(uint32(said) >> gapBits)
 	x.to = x.next.Add(uint32(said) & (1<<gapBits - 1))
 	return x, x.to.Sub(x.next) > 0 && x.to.Sub(next) < 0
-}
-
-// unsure says whether a NAK may have named a gap, of a responder that has not said this MSN before.
-func (g *Flow) unsure(p *trace.Packet, psn, next wire.PSN) bool {
-	_, can := gapOf(p.Wire.AETH().MSN(), psn, next)
-	return can && (!g.Responses.begun || p.Wire.AETH().MSN() != g.Responses.msn)
 }
 
 // refuse keeps a NAK in mind until its packet is sent again.

@@ -20,7 +20,7 @@ import (
 	"github.com/goroce/goroce/trace/timeline"
 )
 
-var shots = flag.String("shots", "", "write pictures of the verdict and the graphs to this folder")
+var shots = flag.String("shots", "", "write pictures of the verdict and the graphs to this folder; docs/pictures has the first")
 
 // TestAnalyst drives what is about a whole capture.
 func TestAnalyst(t *testing.T) {
@@ -76,7 +76,7 @@ func (x *tab) shot(name string) {
 	}
 	picture, err := chromedp.Run(x.ctx, chromedp.CaptureScreenshot())
 	require.NoError(x, err)
-	require.NoError(x, os.WriteFile(*shots+"/"+name+".png", picture, 0o600))
+	require.NoError(x, os.WriteFile(*shots+"/"+name+".png", small(x.T, picture), 0o600))
 }
 
 // filter types an expression in place of what is there.
@@ -102,11 +102,11 @@ func analystStatic(t *testing.T, browser context.Context) {
 	require.Contains(t, x.text("#verdict"), "Seen: ")
 	require.Contains(t, x.text("#verdict"), "As its device has recorded")
 	x.wait(`document.querySelectorAll('.entry.request').length > 3`)
-	x.shot("verdict")
-
 	first := value[string](x, `String(study.verdict.problems[0])`)
 	x.press("n")
 	x.wait(selectedIs + `'` + first + `'`)
+	x.wait(`document.querySelector('#detail-title')?.textContent === 'Packet ` + first + `'`)
+	x.shot("verdict")
 	x.press("n", "N")
 	x.wait(selectedIs + `'` + first + `'`)
 	x.press("N")
@@ -121,7 +121,7 @@ func analystStatic(t *testing.T, browser context.Context) {
 	x.filter("infiniband.bth.psnn == 1")
 	x.wait(`/infiniband.bth.psn is one/.test(document.querySelector('#expression-wrong').textContent)`)
 	x.filter("frame.time_relative < 0.02 && roce.icrc == right")
-	x.wait(`/^[0-9]+ of 475 packets$/.test(document.querySelector('#shown').textContent) && ` + `!` + shownIs + `'3 of 475 packets'`)
+	x.wait(`/^[0-9]+ of 475 packets$/.test(document.querySelector('#shown').textContent) && !(` + shownIs + `'3 of 475 packets')`)
 }
 
 // analystServed: the same of a capture in windows; what is not in the window is asked for.
