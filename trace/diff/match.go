@@ -24,7 +24,7 @@ func (p *pairing) compare(span [2][2]int64) Pair {
 		offset = r.Clock.Offset
 	}
 	for c, seen := range [2][2][]*sighting{there, back} {
-		w := walk{sent: seen[c], arrived: seen[1-c], offset: offset * int64(1-2*c), known: r.Clock != nil,
+		w := walk{sent: seen[c], arrived: seen[1-c], offset: offset * int64(1-2*c), clock: r.Clock,
 			span: span[1-c]}
 		if len(w.sent)+len(w.arrived) > 0 {
 			way := w.walk()
@@ -39,9 +39,10 @@ func (p *pairing) compare(span [2][2]int64) Pair {
 type walk struct {
 	sent, arrived []*sighting
 	offset        int64 // of the receiver's clock
-	known         bool  // it is known
+	clock         *Clock
 	span          [2]int64
 	least, most   int64 // delays that are plausible
+	fastest       int64 // of packets that occur once
 	origin        []int // of what has arrived: which of those sent it is, -1: none
 	taken         []int // of what was sent: which has arrived, -1: none
 	delays        []int64
@@ -58,7 +59,7 @@ func (w *walk) walk() Way {
 	slices.Sort(w.delays)
 	if n := len(w.delays); n > 0 {
 		base := int64(0)
-		if !w.known {
+		if w.clock == nil {
 			base = w.delays[0]
 		}
 		r.Delay = &Delay{w.delays[0] - base, w.delays[n/2] - base, w.delays[n*99/100] - base, w.delays[n-1] - base}
@@ -66,36 +67,49 @@ func (w *walk) walk() Way {
 	return r
 }
 
-// bounds finds the delays of packets that occur once. Others are plausible up to twice the longest.
+// bounds finds the delays of packets that occur once. Others can be shorter by less than what the
+// fastest take there and back, and are plausible up to twice the longest.
 func (w *walk) bounds() {
 	steps := once([2][]*sighting{w.sent, w.arrived})
 	if len(steps) == 0 {
 		w.least, w.most = -1<<62, 1<<62
 		return
 	}
-	w.least = steps[0]
-	w.most = steps[len(steps)-1] + max(steps[len(steps)-1]-steps[0], 1e6)
+	spread := max(steps[len(steps)-1]-steps[0], 1e6)
+	w.fastest = steps[0]
+	if w.least = w.fastest - spread; w.clock != nil {
+		w.least = w.fastest - w.clock.RoundTrip
+	}
+	w.most = steps[len(steps)-1] + spread
 }
 
 // match finds the origin of everything that has arrived.
 func (w *walk) match() {
 	w.origin, w.taken = make([]int, len(w.arrived)), make([]int, len(w.sent))
-	of := map[key][]int{}
+	of, matched := map[key][]int{}, map[key]bool{}
 	for i, s := range w.sent {
 		w.taken[i] = -1
 		of[s.key] = append(of[s.key], i)
 	}
 	for j, s := range w.arrived {
-		w.origin[j] = -1
-		list := of[s.key]
-		for k := len(list) - 1; k >= 0; k-- {
-			step := s.time - w.sent[list[k]].time
-			if w.taken[list[k]] < 0 && step >= w.least && step <= w.most {
-				w.pair(list[k], j)
-				break
-			}
+		if w.origin[j] = -1; w.latest(of[s.key], j, w.most) || matched[s.key] {
+			matched[s.key] = true
+			continue
+		}
+		matched[s.key] = w.latest(of[s.key], j, 1<<62) // late, but what else could it be?
+	}
+}
+
+// latest pairs an arrival with the latest packet of a list that can be it.
+func (w *walk) latest(list []int, j int, most int64) bool {
+	for _, i := range slices.Backward(list) {
+		step := w.arrived[j].time - w.sent[i].time
+		if w.taken[i] < 0 && step >= w.least && step <= most {
+			w.pair(i, j)
+			return true
 		}
 	}
+	return false
 }
 
 func (w *walk) pair(i, j int) {
@@ -164,12 +178,8 @@ func (w *walk) order(r *Way) {
 // lost looks at what was sent and has not arrived, unless the other capture has nothing of its
 // time.
 func (w *walk) lost(r *Way) {
-	step := int64(0)
-	if w.most < 1<<62 {
-		step = w.least
-	}
 	for i, s := range w.sent {
-		switch at := s.time + step; {
+		switch at := s.time + w.fastest; {
 		case w.taken[i] >= 0:
 		case at < w.span[0] || at > w.span[1]:
 			r.Outside++

@@ -48,12 +48,12 @@ func TestOurs(t *testing.T) {
 		{"rping", "roce.icrc == wrong", 0},
 		{"rping", `roce.icrc == "right"`, 29},
 		{"rping", "", 29},
-		{"rc", "infiniband.bth.opcode == RC_ACKNOWLEDGE", 3},
-		{"rc", `infiniband.bth.opcode == "rc acknowledge"`, 3},
-		{"rc", "infiniband.bth.opcode in {RC_SEND_FIRST, RC_SEND_LAST}", 6},
-		{"rc", "roce.payload_len == 1024", 24},
+		{"rc", "infiniband.bth.opcode == RC_ACKNOWLEDGE", 6},
+		{"rc", `infiniband.bth.opcode == "rc acknowledge"`, 6},
+		{"rc", "infiniband.bth.opcode in {RC_SEND_FIRST, RC_SEND_LAST}", 12},
+		{"rc", "roce.payload_len == 1024", 12},
 		{"rc", "roce.src == roce.dst", -1},
-		{"rc", `roce.line contains "SEND_FIRST"`, 3},
+		{"rc", `roce.line contains "SEND_FIRST"`, 6},
 	} {
 		if c.want < 0 {
 			_, err := Parse(c.expression)

@@ -52,7 +52,7 @@ func studyOf(t testing.TB, name string) *Study {
 	return s
 }
 
-// TestVerdict: each finding has what it rests on, problems are numbers of packets, graphs have them.
+// TestVerdict: findings have what they rest on, problems are packets, and graphs have them.
 func TestVerdict(t *testing.T) {
 	v := studyOf(t, retries).verdict()
 	require.Contains(t, v.Verdict, "signs of loss")
