@@ -48,7 +48,7 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 	}
 	dst = append(dst, `,"fields":{`...)
 	first := true
-	p.EachNumber(func(f Field) {
+	p.EachNumber(nil, func(f Field) {
 		if f.Missing || f.Name == "payload" || f.Name == "data" {
 			return
 		}

@@ -52,6 +52,9 @@ func (f *Filter) valuesOf(x *field) func(*Filter) []value {
 	}
 	for _, part := range x.parts {
 		in[part] = append(in[part], slot)
+		header, _, _ := strings.Cut(part, ".")
+		f.names[header] = true
+		f.names["MAD"] = f.names["MAD"] || strings.HasPrefix(header, "CM ") // these lie in one
 	}
 	return func(f *Filter) []value {
 		f.walk()
@@ -68,7 +71,7 @@ func (f *Filter) walk() {
 	for i := range f.values {
 		f.values[i] = f.values[i][:0]
 	}
-	f.packet.EachNumber(func(x trace.Field) {
+	f.packet.EachNumber(f.names, func(x trace.Field) {
 		for _, slot := range f.heads[x.Layer] {
 			f.values[slot] = append(f.values[slot], value{})
 		}

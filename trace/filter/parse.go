@@ -17,6 +17,7 @@ type Filter struct {
 	test  test
 	slots map[string][]int // by field of package trace: which values it is one of
 	heads map[string][]int // the same of headers
+	names map[string]bool  // headers that are looked at
 
 	begun  bool
 	first  int64 // the time of the first packet
@@ -35,7 +36,8 @@ func Parse(expression string) (*Filter, error) {
 		return nil, err
 	}
 	p := &parser{expression: expression, words: words,
-		f: &Filter{slots: map[string][]int{}, heads: map[string][]int{}}}
+		f: &Filter{slots: map[string][]int{}, heads: map[string][]int{},
+			names: map[string]bool{}}}
 	if words[0].at == len(expression) && !words[0].quoted {
 		p.f.test = func(*Filter) bool { return true }
 		return p.f, nil

@@ -52,7 +52,7 @@ var expressions = []string{
 	"infiniband.cm.req.startpsn > 0",
 	"infiniband.bth.p_key == 0xffff && infiniband.bth.se == 1",
 	"ip.src == 192.0.2.1 && infiniband.aeth || infiniband.bth.opcode == 4",
-	`frame.interface_name contains "sent"`,
+	"frame.cap_len > 300 && udp",
 	"infiniband.bth.psn ne 5 && (infiniband.reth.dmalen == 3000 or infiniband.aeth.msn ge 2)",
 }
 
