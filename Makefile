@@ -66,7 +66,7 @@ PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-stati
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
-FUZZ ?= ./wire:100000x ./cm:10000x ./qp/qptest:1500x ./roce/rsocket/internal/stream:50000x ./cmd/roce/internal/perf:50000x ./cmd/roce/internal/pingpong:50000x ./trace:10000x ./trace/analysis:10000x ./trace/timeline:10000x
+FUZZ ?= ./wire:100000x ./cm:10000x ./qp/qptest:1500x ./roce/rsocket/internal/stream:50000x ./cmd/roce/internal/perf:50000x ./cmd/roce/internal/pingpong:50000x ./trace:10000x ./trace/analysis:10000x ./trace/filter:20000x ./trace/timeline:10000x
 # Only ends what hangs: the tests take seconds to minutes.
 TIMEOUT ?= 30m
 # With REQUIRE=1 (CI) a check that cannot run fails; without, it skips and says what is missing.

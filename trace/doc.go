@@ -15,10 +15,11 @@
 //	rocev1.go                     RoCEv1 and InfiniBand: their addresses and their ICRC
 //	fields.go, rows.go, words.go  every field: where it is, its value, what that means
 //	print.go, json.go, explain.go a packet as a line, as all of its fields, as JSON, as a picture
-//	write.go                      packets → pcapng, with a comment each
 //	status.go                     what a status, a syndrome or an event means, and where to look
+//	counters.go                   the same of the counters that devices and drivers report
 //
-// Package trace/analysis says what became of each message, trace/ladder draws the packets,
+// Package trace/filter chooses packets by expressions, trace/analysis says what became of each
+// message, trace/diff what two captures of one connection differ in, trace/ladder draws packets,
 // trace/world is a simulated world for lessons, all of whose packets, queues and memory are seen.
 //
 // Everything reads as a stream: memory does not grow with the file. Nothing here is for concurrent

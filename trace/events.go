@@ -1,14 +1,9 @@
 package trace
 
-// Syndromes (section 1.6), asynchronous events (section 12.1), what leads to dropped packets
-// (section 1.13), and the other counters of our devices, of rxe and of mlx5.
+// Syndromes (section 1.6), asynchronous events (section 12.1), and what leads to dropped packets
+// (section 1.13).
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/goroce/goroce/wire"
-)
+import "github.com/goroce/goroce/wire"
 
 // syndromes are those with one meaning; the others are ranges, which ExplainStatus computes.
 var syndromes = []Topic{
@@ -88,83 +83,4 @@ var dropCauses = map[wire.DropReason][]string{
 	wire.DropDuplicate:     {"an ACK was lost or late, so the peer sent again"},
 	wire.DropPKey:          {"the peer is in another partition: it sends something else than 0xffff"},
 	wire.DropOutOfSequence: {"a packet before it was lost: the NAK for that has been sent already"},
-}
-
-// counterTopics are those of our devices (qp.Stats), by the names that rxe and mlx5 have for the
-// same, and those of mlx5 that a search for losses meets.
-var counterTopics = []Topic{
-	counter("sent_pkts", "Packets sent."),
-	counter("rcvd_pkts", "Packets received."),
-	counter("retransmitted_pkts", "Request packets that were sent again.", "packets lost on the way, or overtaken",
-		"a peer without a receive: RNR NAKs", "a peer that answers late"),
-	counter("out_of_sequence", "Packets that came while an earlier one was missing.",
-		"a packet was lost or overtaken on the way"),
-	counter("kept_out_of_sequence",
-		"Of those, the ones that were kept until the gap was filled (selective repeat)."),
-	counter("kept_given_up",
-		"Of those kept, the ones that were dropped as another peer had less than its share of the room."),
-	counter("duplicate_request", "Requests that had been executed before.",
-		"an ACK was lost or late, so the peer sent again"),
-	counter("out_of_buffer",
-		"Messages that found no receive posted: the peer gets an RNR NAK and waits, a datagram is lost.",
-		"fewer receives than messages", "an application that polls too seldom to post them again"),
-	counter("srq_over_share",
-		"Messages for which a shared receive queue had a receive, but the peer had its share of them."),
-	counter("flush_waits", "RNR NAKs because storage takes its time with a FLUSH."),
-	counter("rcvd_rnr_nak", "RNR NAKs of the peer: it had no receive posted.",
-		"fewer receives than messages, at the peer"),
-	counter("rnr_nak_retry_err", "Requests that failed because the peer had no receive for longer than rnr_retry "+
-		"allows: IBV_WC_RNR_RETRY_EXC_ERR (13)."),
-	counter("rcvd_credits", "Acknowledgements that said how many receives the peer has."),
-	counter("credit_waits", "Times that messages waited for receives of the peer instead of being refused."),
-	counter("packet_seq_err", "NAKs of the peer, PSN sequence error: a packet of ours was missing there.",
-		"a packet was lost or overtaken on the way"),
-	counter("req_remote_invalid_request", "Requests of ours that the peer has refused as invalid (NAK 0x61)."),
-	counter("req_remote_access_errors", "Requests of ours whose memory the peer has refused (NAK 0x62)."),
-	counter("req_remote_operation_errors", "Requests of ours that the peer could not finish (NAK 0x63)."),
-	counter("resp_remote_invalid_request", "Requests of the peer that were refused here as invalid (NAK 0x61)."),
-	counter("resp_remote_access_errors", "Requests of the peer whose memory was refused here (NAK 0x62)."),
-	counter("resp_remote_operation_errors", "Requests of the peer that could not be finished here (NAK 0x63)."),
-	counter("implied_nak_seq_err",
-		"Answers of READs or atomics that came while an earlier one was missing: it is asked for again.",
-		"an answer was lost or overtaken on the way"),
-	counter("local_ack_timeout_err",
-		"Times that the peer said nothing for as long as the ack timeout, 4.096 us * 2^timeout.",
-		"the last packet of a message, or its ACK, was lost", "a peer that is gone, or busy for longer than that",
-		"with many of them: a firewall, or the wrong address"),
-	counter("probes", "Packets sent once more to ask a silent peer where it is, before the ack timeout. They "+
-		"use up no retry."),
-	counter("retry_exceeded_err", "Requests that failed as no retry was left: IBV_WC_RETRY_EXC_ERR (12)."),
-	counter("window_grown", "Times that the window of a queue pair grew beyond where it began."),
-	counter("window_cut", "Times that losses made the window of a queue pair smaller."),
-	counter("req_cqe_error", "Send work requests that ended with an error."),
-	counter("resp_cqe_error", "Receive work requests that ended with an error."),
-	counter("rp_cnp_handled", "Congestion notifications (CNP) that arrived: the sender has slowed down.",
-		"a switch on the way marks packets: its queue is long"),
-	counter("np_cnp_sent", "Congestion notifications (CNP) sent, because marked packets arrived here.",
-		"a switch on the way marks packets: its queue is long"),
-	counter("np_ecn_marked_roce_packets", "Packets that arrived with the mark of a switch: congestion (ECN)."),
-	counter("memory_faults", "Accesses to registered memory that was gone or protected.",
-		"munmap or mprotect of memory that is still registered"),
-	counter("rx_icrc_encapsulated",
-		"Of mlx5: packets of RoCEv2 with a wrong ICRC, which it drops. Their sender hears nothing of it.",
-		dropCauses[wire.DropICRC]...),
-}
-
-// counters are these, and those of each priority.
-func counters() []Topic {
-	all := slices.Clone(counterTopics)
-	for i := range 8 {
-		all = append(all, counter(fmt.Sprintf("rx_prio%d_pause", i), "Of ethtool -S: pauses (PFC) that the switch "+
-			"has asked for in this priority. The port was silent meanwhile.",
-			"a switch or a receiver behind it is full"),
-			counter(fmt.Sprintf("tx_prio%d_pause", i),
-				"Of ethtool -S: pauses (PFC) that this port has asked for in this priority.",
-				"this machine takes packets more slowly than they come"))
-	}
-	return all
-}
-
-func counter(name, means string, causes ...string) Topic {
-	return Topic{"counter", name, -1, means, causes, nil}
 }

@@ -48,9 +48,7 @@ func (p *Packet) AppendJSON(dst []byte) []byte {
 	}
 	dst = append(dst, `,"fields":{`...)
 	first := true
-	p.numbers = true
-	defer func() { p.numbers = false }()
-	p.EachField(func(f Field) {
+	p.EachNumber(nil, func(f Field) {
 		if f.Missing || f.Name == "payload" || f.Name == "data" {
 			return
 		}

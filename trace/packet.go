@@ -71,6 +71,7 @@ type Packet struct {
 	whole      []byte              // a cut packet, with zeros
 	made       [wire.Head6Len]byte // the head of the first packet of a run
 	numbers    bool                // fields of up to 64 bits are wanted without texts
+	wanted     map[string]bool     // of these headers only; nil: of all
 }
 
 // Decode fills the packet from its Record.

@@ -3,7 +3,7 @@ package trace
 // What a number or a name that RDMA programs print means, its usual causes, and where to look:
 // completion statuses, syndromes, asynchronous events, events of librdmacm, reasons for which a
 // packet is dropped, counters, and why the connection manager refuses. The tables are in
-// statuses.go, events.go and connecting.go.
+// statuses.go, events.go, counters.go and connecting.go.
 
 import (
 	"fmt"
@@ -100,7 +100,7 @@ func topicNumber(what string) (kind string, number int) {
 func plainName(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	for _, prefix := range []string{"ibv_wc_", "ibv_event_", "ib_wc_", "ib_event_", "rdma_cm_event_", "rej:", "sidr:",
-		"wc", "drop_"} {
+		"wc", "drop_", "vport_"} {
 		s = strings.TrimPrefix(s, prefix)
 	}
 	return strings.NewReplacer("_", "", " ", "", "-", "").Replace(s)

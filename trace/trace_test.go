@@ -398,7 +398,22 @@ func TestStatusTables(t *testing.T) {
 	}
 }
 
-// TestEveryCounter of a device is explained, by the name that it has there.
+// othersCounters are the names that Linux has in its drivers for hw_counters of rxe and mlx5.
+var othersCounters = map[string]string{
+	"rxe": `sent_pkts rcvd_pkts duplicate_request out_of_seq_request rcvd_rnr_err send_rnr_err rcvd_seq_err ack_deferred
+		retry_exceeded_err retry_rnr_exceeded_err completer_retry_err send_err link_downed rdma_sends rdma_recvs`,
+	"mlx5": `rx_write_requests rx_read_requests rx_atomic_requests rx_dct_connect out_of_buffer out_of_sequence duplicate_request
+		rnr_nak_retry_err packet_seq_err implied_nak_seq_err local_ack_timeout_err rp_cnp_ignored rp_cnp_handled
+		np_ecn_marked_roce_packets np_cnp_sent resp_local_length_error resp_cqe_error req_cqe_error req_remote_invalid_request
+		req_remote_access_errors resp_remote_access_errors resp_cqe_flush_error req_cqe_flush_error req_transport_retries_exceeded
+		req_rnr_retries_exceeded roce_adp_retrans roce_adp_retrans_to roce_slow_restart roce_slow_restart_cnps
+		roce_slow_restart_trans rx_icrc_encapsulated cc_rx_ce_pkts cc_rx_cnp_pkts cc_tx_cnp_pkts rdma_tx_packets rdma_tx_bytes
+		rdma_rx_packets rdma_rx_bytes vport_out_of_buffer vport_packet_seq_err`,
+	"ethtool": `rx_prio0_pause tx_prio7_pause rx_prio3_pause_duration rx_prio3_discards rx_discards_phy rx_crc_errors_phy
+		rx_global_pause tx_pause_storm_error_events outbound_pci_stalled_wr link_down_events_phy`,
+}
+
+// TestEveryCounter of a device, of rxe and of mlx5 is explained, by the name that it has there.
 func TestEveryCounter(t *testing.T) {
 	var s qp.Stats
 	for r := range s.Drops {
@@ -408,8 +423,15 @@ func TestEveryCounter(t *testing.T) {
 		_, ok := ExplainStatus(name)
 		require.True(t, ok, name)
 	})
+	for _, names := range othersCounters {
+		for _, name := range strings.Fields(names) {
+			text, ok := ExplainStatus(name)
+			require.True(t, ok, name)
+			require.Contains(t, text, "Counted at ", name)
+		}
+	}
 	for name, want := range map[string]string{
-		"rx_prio3_pause":       "PFC",
+		"rx_prio3_pause":       "priority 3",
 		"rx_icrc_encapsulated": "wrong ICRC",
 		"np_cnp_sent":          "notifications",
 	} {

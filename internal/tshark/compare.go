@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/filter"
 )
 
 // Path returns the path of the program, or skips the test with the reason. GOROCE_REQUIRE_TOOLS=1
@@ -72,7 +73,7 @@ func (c *Comparison) Compare(t testing.TB, name string, file []byte) {
 // fields are all names that tshark has for ours.
 func fields() (all []string) {
 	seen := map[string]bool{}
-	for _, name := range names {
+	for _, name := range filter.Wireshark {
 		if !seen[name] {
 			seen[name] = true
 			all = append(all, name)
@@ -90,7 +91,7 @@ func (c *Comparison) packet(t testing.TB, name string, p *trace.Packet, row map[
 		if c.differs(p, &f) {
 			return
 		}
-		its, known := names[f.Layer+"."+f.Name]
+		its, known := filter.Wireshark[f.Layer+"."+f.Name]
 		switch {
 		case !known:
 			require.True(t, strings.HasPrefix(f.Layer, "CM ") || f.Layer == "after" || f.Layer == "data",
@@ -156,6 +157,23 @@ func Dissect(t testing.TB, file []byte, fields []string) (packets []map[string]s
 		packets = append(packets, m)
 	}
 	return packets
+}
+
+// Chosen returns the numbers of the packets that a display filter leaves of a capture file.
+func Chosen(t testing.TB, name, expression string) (numbers []int) {
+	t.Helper()
+	args := append([]string{"-r", name, "-Y", expression, "-T", "fields", "-e", "frame.number"}, calm...)
+	cmd := exec.Command(Path(t), args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s: %s", expression, &stderr)
+	for _, line := range strings.Fields(string(out)) {
+		n, err := strconv.Atoi(line)
+		require.NoError(t, err)
+		numbers = append(numbers, n)
+	}
+	return numbers
 }
 
 // same says whether tshark's value of a field is ours.

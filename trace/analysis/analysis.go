@@ -40,13 +40,15 @@ type Flow struct {
 	PathMTU      int    // 0: not known
 	Requests     Requests
 	Responses    Responses
-	Findings     []Finding // the first of them
-	MoreFindings int       // how many there were beside
+	Findings     []Finding          // the first of them
+	MoreFindings int                // how many there were beside
+	Weights      [numWeights]uint64 // all findings, by Weight
 
 	order  int // of appearance
 	point  point
 	req    requester
 	latest *Finding // of the packet at hand
+	drawn  *Graph   // nil: none is wanted
 }
 
 // point is where a packet was captured: machines that capture on all interfaces see some twice.
@@ -72,6 +74,7 @@ type Analysis struct {
 	cm          connections
 	recorded    map[uint32]*Recorded // by queue pair
 	inFlight    int                  // messages of all flows
+	graphs      int                  // flows that may still have one
 }
 
 // New begins an analysis.
@@ -126,8 +129,9 @@ func (a *Analysis) Add(p *trace.Packet) Remark {
 func (a *Analysis) take(f *Flow, p *trace.Packet) (twice bool) {
 	if p.ICRC == trace.ICRCWrong {
 		f.BadICRC++
+		f.draws(p).mark(MarkDamaged, p.Time, p.Wire.BTH.PSN(), 1, p.Number)
 		f.find(p, Lost, "the ICRC is wrong: the receiver drops this packet, and the sender hears nothing of it",
-			"section 3")
+			"section 3", see(p).as("it has the ICRC 0x%08x, and its bytes make another", p.Wire.ICRC()))
 		return false
 	}
 	if !f.counts(p) {
@@ -176,6 +180,10 @@ func (a *Analysis) flowOf(k flowKey) *Flow {
 	if f == nil && len(a.flows) < maxFlows {
 		f = &Flow{Src: k.src, Dst: k.dst, DestQP: k.qp, SrcQP: k.from, Service: k.service, order: len(a.Flows)}
 		f.req.flight.sum = &a.inFlight
+		if a.graphs > 0 && k.service != wire.ServiceUD {
+			a.graphs--
+			f.drawn = &Graph{origin: a.first, Width: 1}
+		}
 		a.flows[k] = f
 		a.Flows = append(a.Flows, f)
 		if k.service != wire.ServiceUD {
@@ -211,8 +219,10 @@ func (a *Analysis) count(f *Flow, p *trace.Packet) {
 	f.Packets++
 	f.Last = max(f.Last, p.Time)
 	f.Payload += uint64(len(p.Wire.Payload))
+	f.drawn.count(p.Time, len(p.Wire.Payload), p.Number)
 	if p.Kind == trace.RoCEv2 && p.Frame.ECN() == wire.ECNCongestion {
 		f.Marked++
+		f.draws(p).mark(MarkCongestion, p.Time, p.Wire.BTH.PSN(), 1, p.Number)
 	}
 	// FIRST and MIDDLE are as long as the path MTU.
 	if p.Wire.Op.Payload == wire.PayloadFull && !p.RunCut {

@@ -15,7 +15,9 @@
 //	message.go    messages in flight, and what is known of those that are done
 //	finding.go    what went wrong, with the rule that says so
 //	records.go    what the device that captured has recorded beside the packets, if it has
+//	graph.go      a flow over time, for pictures
 //	report.go     all of it as text
+//	json.go       the same as JSON, and the verdict in a line
 //
 // It sees what the capture has seen, which is not what either end has: a packet that is in the
 // capture may have been lost behind it, and one that is missing may only have been missed. Why a

@@ -90,6 +90,9 @@ type message struct {
 	bytes       uint64 // seen so far; of a READ: asked for
 }
 
+// seen is the packet that it begins with.
+func (m *message) seen() seen { return seen{m.number, m.at, m.first} }
+
 // How many messages are followed at a time: of a flow, and of all flows together. Of a capture with
 // one direction only none is ever done.
 const (

@@ -29,6 +29,7 @@ type asked struct {
 	service wire.Service
 	at      int64
 	number  int
+	psn     wire.PSN
 }
 
 // connections are what the connection manager's messages have said so far.
@@ -47,7 +48,7 @@ func (a *Analysis) manage(f *Flow, p *trace.Packet, m *wire.MAD) {
 		if len(a.cm.asked) < maxAsked {
 			_, port, _ := wire.CMServicePort(msg.ServiceID)
 			a.cm.asked[commKey{f.Src, msg.LocalCommID}] = asked{msg.LocalQPN, msg.PathMTU.Bytes(), port,
-				serviceOfREQ(msg), p.Time, p.Number}
+				serviceOfREQ(msg), p.Time, p.Number, p.Wire.BTH.PSN()}
 		}
 	case *wire.CMRep:
 		k := commKey{f.Dst, msg.RemoteCommID}
@@ -62,8 +63,11 @@ func (a *Analysis) manage(f *Flow, p *trace.Packet, m *wire.MAD) {
 			}
 		}
 	case *wire.CMRej:
+		req := a.cm.asked[commKey{f.Dst, msg.RemoteCommID}]
 		f.find(p, Failed, fmt.Sprintf("the connection is refused: %v (roce trace explain \"rej %d\")",
-			msg.Reason, msg.Reason), "section 9.3")
+			msg.Reason, msg.Reason), "section 9.3", seen{req.number, req.at, req.psn}.as("the REQ, for port %d",
+			req.port),
+			see(p).as("the REJ, reason %d", msg.Reason))
 	}
 }
 

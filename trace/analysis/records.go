@@ -80,8 +80,15 @@ func (a *Analysis) RecordedOf(f *Flow) *Recorded {
 
 // recorded writes what the sender's device says.
 func (w *writer) recorded(r *Recorded) {
+	if text := r.words(); text != "" {
+		w.line("    as %s has recorded: %s", trace.Printable(r.Node), text)
+	}
+}
+
+// words are what the device says.
+func (r *Recorded) words() string {
 	if r == nil {
-		return
+		return ""
 	}
 	var text []string
 	for _, x := range []struct {
@@ -103,7 +110,5 @@ func (w *writer) recorded(r *Recorded) {
 			text = append(text, fmt.Sprintf("%d dropped: %s", n, d.Explain()))
 		}
 	}
-	if len(text) > 0 {
-		w.line("    as %s has recorded: %s", trace.Printable(r.Node), strings.Join(text, "; "))
-	}
+	return strings.Join(text, "; ")
 }

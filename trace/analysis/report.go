@@ -14,6 +14,7 @@ import (
 func (a *Analysis) Write(out io.Writer) error {
 	w := &writer{out: out, first: a.first, study: a}
 	w.line("%d packets of RoCE in %s%s", a.Packets, duration(a.last-a.first), others(a))
+	w.line("verdict: %s", a.Verdict())
 	for _, f := range a.Flows {
 		switch {
 		case f.Peer != nil && f.Peer.order < f.order:
@@ -64,6 +65,7 @@ func (w *writer) connection(f *Flow) {
 	if peer == nil {
 		w.line("\n%v %v > %v qp 0x%06x (the other way is not in the capture, or could not be told)",
 			f.Service, f.Src.Addr().Unmap(), f.Dst.Addr().Unmap(), f.DestQP)
+		w.line("  verdict: %s", f.Verdict())
 		w.way("there", f)
 		return
 	}
@@ -73,6 +75,7 @@ func (w *writer) connection(f *Flow) {
 	if f.PathMTU > 0 {
 		w.line("  path MTU %d", f.PathMTU)
 	}
+	w.line("  verdict: %s", f.Verdict())
 	w.way("A to B", f)
 	w.way("B to A", peer)
 }
@@ -94,7 +97,7 @@ func (w *writer) way(name string, f *Flow) {
 		w.line("    a message took %s at least, %s in the median, %s in 99 of 100, %s at most",
 			duration(r.latency.Min()), duration(r.Latency(50)), duration(r.Latency(99)), duration(r.latency.Max()))
 	}
-	if n := f.req.flight.len(); n > 0 && f.Service != wire.ServiceUC {
+	if n := f.unacknowledged(); n > 0 {
 		m := f.req.flight.at(0)
 		w.line("    %d not acknowledged at the end: the oldest is the %v of packet %d%s", n, m.kind, m.number, tried(f))
 	}
@@ -106,14 +109,28 @@ func (w *writer) way(name string, f *Flow) {
 	if r.Guessed > 0 {
 		w.line("    of these causes %d are guesses", r.Guessed)
 	}
-	s := &f.Responses
-	if s.Credits > 0 {
+	if s := &f.Responses; s.Credits > 0 {
 		w.line("    %d ACKs say how many receives there are, %d at the fewest (section 4.8)", s.Credits, s.FewCredits)
 	}
-	for _, x := range []struct {
-		n    uint64
-		text string
-	}{
+	for _, x := range f.totals() {
+		if x.n > 0 {
+			w.line("    %d %s", x.n, x.text)
+		}
+	}
+	w.recorded(w.study.RecordedOf(f))
+	w.findings(f)
+}
+
+// counted is a number, and of what.
+type counted struct {
+	n    uint64
+	text string
+}
+
+// totals are what is counted of a flow.
+func (f *Flow) totals() []counted {
+	r, s := &f.Requests, &f.Responses
+	return []counted{
 		{r.Repeated, "packets sent again"}, {r.Missing, "packets missing in the capture"},
 		{r.Broken, "messages seen in part only"}, {r.Forgotten, "messages too many to follow"},
 		{r.Refused, "messages refused"}, {r.Flushed, "messages behind those, which end with IBV_WC_WR_FLUSH_ERR (5)"},
@@ -124,13 +141,7 @@ func (w *writer) way(name string, f *Flow) {
 		{f.Marked, "packets marked by a switch (congestion experienced)"},
 		{f.CNPs, "CNPs: the receiver of these is to send more slowly"},
 		{f.BadICRC, "packets with a wrong ICRC"}, {f.SeenTwice, "packets captured at a second place"},
-	} {
-		if x.n > 0 {
-			w.line("    %d %s", x.n, x.text)
-		}
 	}
-	w.recorded(w.study.RecordedOf(f))
-	w.findings(f)
 }
 
 // tried says how often the oldest packet was sent in vain.
@@ -145,6 +156,7 @@ func tried(f *Flow) string {
 func (w *writer) findings(f *Flow) {
 	for _, x := range f.Findings {
 		w.line("    %-6s packet %d, %s: %s (%s)", x.Weight, x.Packet, stamp(x.Time-w.first), x.Text, x.Rule)
+		w.line("           seen: %s", x.Reasons())
 	}
 	if f.MoreFindings > 0 {
 		w.line("    ... and %d more of the like", f.MoreFindings)

@@ -6,6 +6,7 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/wire"
@@ -46,6 +47,13 @@ type requester struct {
 
 	told     Cause // what the responder has said last: AfterSilence if it was no NAK
 	toldAt   wire.PSN
+	saying   seen // the packet that said so
+	newest   seen // the newest of those that were not sent before
+	acked    seen // the response that has acknowledged something last
+	voice    seen // the last response of any kind
+	gone     seen // the packet by which the sender went back last
+	refusals []refusal
+	trip     int64 // the shortest time in which a response came, nanoseconds; 0: not known
 	gaps     []gap // the newest that NAKs have named
 	progress int64 // when something was acknowledged last, or sent first
 	heard    int64 // when the responder said anything last
@@ -74,7 +82,8 @@ func (a *Analysis) request(f *Flow, p *trace.Packet) {
 	switch d := psn.Sub(q.next); {
 	case d < 0 && q.sounds(p, psn):
 		f.find(p, Noted, fmt.Sprintf("it asks only whether short packets arrive, where PSN %v or its answer has not",
-			psn.Next()), "section 4.7")
+			psn.Next()), "section 4.7", q.gone.as("the sender has gone back to it"),
+			see(p).as("a SEND without a byte, with the PSN before, wants an ACK"))
 		return
 	case d < 0:
 		f.repeat(p, psn)
@@ -90,16 +99,23 @@ func (a *Analysis) request(f *Flow, p *trace.Packet) {
 // skipped notes packets that are not here.
 func (f *Flow) skipped(p *trace.Packet, n uint64) {
 	q := &f.req
+	f.drawn.mark(MarkMissing, p.Time, q.next, uint32(n), p.Number)
 	if m := q.flight.newest(); m != nil && !m.whole {
 		q.flight.dropNewest()
 		f.Requests.Broken++
 	}
 	if f.Service == wire.ServiceUC {
 		f.find(p, Lost, fmt.Sprintf("%d packets before this one are missing: if they were lost, so is their message, "+
-			"and nobody says so", n), "section 6.4")
+			"and nobody says so", n), "section 6.4", q.newest.as("the packet before it"), q.skips(p))
 		return
 	}
-	f.find(p, Noted, fmt.Sprintf("%d packets before this one are not in the capture", n), "section 4.1")
+	f.find(p, Noted, fmt.Sprintf("%d packets before this one are not in the capture", n), "section 4.1",
+		q.newest.as("the packet before it"), q.skips(p))
+}
+
+// skips says what a packet leaves out.
+func (q *requester) skips(p *trace.Packet) Sight {
+	return see(p).as("PSN %v was to come next", q.next)
 }
 
 // advance takes a packet that is new.
@@ -109,10 +125,12 @@ func (f *Flow) advance(p *trace.Packet, psn wire.PSN) {
 	m := q.flight.newest()
 	if op.Flags&wire.OpStart != 0 {
 		if m != nil && !m.whole {
+			begun := m.seen()
 			q.flight.dropNewest()
 			f.Requests.Broken++
 			f.find(p, Wrong, fmt.Sprintf("%s begins a message while another is unfinished: the responder answers NAK "+
-				"invalid request", op.Name), "section 2.7")
+				"invalid request", op.Name), "section 2.7", begun.as("a message begins"),
+				q.newest.as("it has not ended here"))
 		}
 		if q.flight.push(message{kind: kindOf(op), first: psn, last: psn, number: p.Number, at: p.Time}) {
 			f.Requests.Forgotten++
@@ -134,6 +152,8 @@ func (f *Flow) advance(p *trace.Packet, psn wire.PSN) {
 		f.Requests.Broken++
 	}
 	q.next = psn.Add(n)
+	q.newest = see(p)
+	f.drawn.sent(p.Time, psn, p.Number)
 	if f.Service == wire.ServiceUC && m != nil && m.whole { // nobody will acknowledge it
 		f.Requests.done(m.kind, m.bytes, -1)
 		q.flight.dropNewest()
@@ -177,6 +197,7 @@ func (f *Flow) readPackets(bytes uint64) (n uint32, loose bool) {
 func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	q := &f.req
 	f.Requests.Repeated++
+	f.drawn.mark(MarkAgain, p.Time, psn, 1, p.Number)
 	q.latest = psn
 	on := q.back && psn == q.follows
 	late := on && q.waited(p.Time)
@@ -184,8 +205,9 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	if on && !late {
 		return
 	}
-	cause, guess := f.cause(psn)
-	guess = guess || late
+	cause, guess, by := f.cause(psn)
+	guess = guess || late || f.doubtful(p, psn, cause, by)
+	q.refusals = slices.DeleteFunc(q.refusals, func(r refusal) bool { return r.psn == psn })
 	if psn == q.again {
 		q.times++
 	} else {
@@ -204,8 +226,72 @@ func (f *Flow) repeat(p *trace.Packet, psn wire.PSN) {
 	if q.times > 1 {
 		text += fmt.Sprintf("; for the %s time", ordinal(q.times))
 	}
-	f.find(p, Again, text, causeRules[cause])
-	q.told = AfterSilence
+	f.find(p, Again, text, causeRules[cause], append(f.whyBack(psn, cause, by), see(p).as("it is sent again"))...)
+	q.told, q.gone = AfterSilence, see(p)
+}
+
+// maxRefusals is how many NAKs of a flow are kept in mind until their packets are sent again.
+const maxRefusals = 8
+
+// refusal is a NAK, and what the sender does because of it.
+type refusal struct {
+	psn   wire.PSN
+	cause Cause
+	until int64 // when the sender has surely waited long enough for it; 0: it does not wait
+}
+
+// doubtful says whether a cause is one of several that are possible: two kinds of NAKs have named
+// the packet, or one that came when it had just been sent again; a NAK is older than who acts on it
+// at once would let it be; or the silence is not much longer than a response takes.
+func (f *Flow) doubtful(p *trace.Packet, psn wire.PSN, c Cause, by seen) bool {
+	q := &f.req
+	others := slices.ContainsFunc(q.refusals, func(r refusal) bool {
+		return r.cause != c && (r.psn == psn || r.until >= p.Time) // a wait puts off all else
+	})
+	switch c {
+	case AfterNAK:
+		return others || psn == q.again && q.times > 0 && q.saying.at > q.gone.at ||
+			p.Time-q.saying.at > 2*q.trip
+	case AfterRNR:
+		i := slices.IndexFunc(q.refusals, func(r refusal) bool { return r.psn == psn && r.cause == c })
+		return others || i < 0 || p.Time > q.refusals[i].until+2*q.trip
+	case AfterReport:
+		return others || p.Time-by.at > 2*q.trip
+	case AfterSilence:
+		return others || p.Time-q.progress <= 4*q.trip || p.Time == q.progress
+	}
+	return false
+}
+
+// whyBack is what was seen before a sender went back: when the packet was sent before, what was
+// said about it, and what was heard last.
+func (f *Flow) whyBack(psn wire.PSN, c Cause, by seen) (reason []Sight) {
+	q := &f.req
+	if m := q.flight.find(psn); m != nil && m.first == psn {
+		reason = append(reason, m.seen().as("it was sent first"))
+	} else if m != nil {
+		reason = append(reason, m.seen().as("its message began"))
+	}
+	if q.again == psn && q.times > 1 {
+		reason = append(reason, q.gone.as("it was sent again before"))
+	}
+	switch c {
+	case AfterNAK, AfterRNR:
+		return append(reason, q.saying.as("the NAK, for PSN %v", q.toldAt))
+	case AfterReport:
+		return append(reason, by.as("a NAK or an ACK says that PSN %v is missing", psn))
+	case AfterGap:
+		if by.packet == 0 {
+			return append(reason, q.voice.as("the last response, which is not the end of its answer"))
+		}
+		return append(reason, by.as("a later request was acknowledged, and its answer was not seen"))
+	case AfterLoss:
+		return append(reason, q.acked.as("all up to it was acknowledged or answered"))
+	}
+	if reason = append(reason, q.acked.as("the last response that has acknowledged anything")); q.voice != q.acked {
+		reason = append(reason, q.voice.as("the last response of any kind"))
+	}
+	return reason
 }
 
 // sounds says whether a packet that seems to be sent again is an empty one by which our requesters
@@ -234,6 +320,7 @@ const maxGaps = 64
 type gap struct {
 	next, to wire.PSN
 	answers  bool
+	by       seen // the packet that has named it
 }
 
 // named says whether the packet is in a gap, and takes it out.
@@ -257,26 +344,27 @@ func (q *requester) remember(x gap) {
 
 // cause says why the sender went back to a packet, and whether that is a guess: a packet that a NAK
 // has named is sent again because of it; one about which nothing at all was heard, because of the
-// silence; of others, as when a NAK was for another packet, several reasons are possible.
-func (f *Flow) cause(psn wire.PSN) (c Cause, guess bool) {
+// silence; of others, as when a NAK was for another packet, several reasons are possible. by is the
+// packet that named a gap.
+func (f *Flow) cause(psn wire.PSN) (c Cause, guess bool, by seen) {
 	q := &f.req
 	m := q.flight.find(psn)
 	g, named := q.named(psn)
 	switch {
 	case psn.Sub(q.una) < 0:
-		return AfterLoss, false
+		return AfterLoss, false, by
 	case q.told != AfterSilence && psn == q.toldAt:
-		return q.told, false
+		return q.told, false, by
 	case named && g.answers:
-		return AfterGap, false
+		return AfterGap, false, g.by
 	case named:
-		return AfterReport, false
+		return AfterReport, false, g.by
 	case m != nil && m.kind == Read && psn != m.first:
-		return AfterGap, true
+		return AfterGap, true, by
 	case f.Peer == nil:
-		return AfterSilence, true // what was said about it cannot be told
+		return AfterSilence, true, by // what was said about it cannot be told
 	}
-	return AfterSilence, q.heard > q.progress || psn == q.toldAt
+	return AfterSilence, q.heard > q.progress || psn == q.toldAt, by
 }
 
 var causeRules = [numCauses]string{"section 4.4", "section 4.7", "section 4.7", "section 4.4", "section 4.5",

@@ -50,12 +50,12 @@ func (a *Analysis) response(g *Flow, p *trace.Packet) {
 	switch {
 	case psn.Sub(q.next) >= 0:
 		g.find(p, Noted, fmt.Sprintf("it answers PSN %v, and the newest request in the capture has %v",
-			psn, q.next.Prev()), "section 4.4")
+			psn, q.next.Prev()), "section 4.4", q.newest.as("the newest request"), see(p).as("the response"))
 		return
 	case psn.Sub(q.una) < -1:
 		g.Responses.Ghosts++
 	}
-	q.heard = p.Time
+	q.heard, q.voice = p.Time, see(p)
 	if h := p.Wire.AETH(); h != nil {
 		g.credits(h.Syndrome())
 		if kind := h.Syndrome().Kind(); kind == wire.KindRNR || kind == wire.KindNAK {
@@ -84,30 +84,39 @@ func (g *Flow) credits(s wire.Syndrome) {
 func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) {
 	f.acknowledge(p, psn.Prev(), false)
 	q := &f.req
-	q.toldAt = psn
+	q.toldAt, q.saying = psn, see(p)
+	f.drawn.mark(markOf(s), p.Time, psn, 1, p.Number)
 	switch {
 	case s.Kind() == wire.KindRNR:
 		g.Responses.RNR++
 		g.Responses.RNRWait += wire.RNRTimeout(s.Code())
 		q.told = AfterRNR
+		q.refuse(psn, AfterRNR, p.Time+2*wire.RNRTimeout(s.Code()))
 		g.find(p, Again, fmt.Sprintf("no receive was posted for PSN %v: the sender is to wait %s",
-			psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7")
+			psn, duration(wire.RNRTimeout(s.Code()))), "section 4.7", f.asked(psn),
+			see(p).as("an RNR NAK, timer code %d", s.Code()))
 	case s == wire.SynNAKSeq:
 		g.Responses.Sequence++
 		q.told = AfterNAK
-		if x, ok := g.gap(p, psn, q.next); ok {
+		x, ok := g.gap(p, psn, q.next)
+		if ok {
 			q.told = AfterSilence // it asks for the gap, and not for the PSN
+			x.by = see(p)
 			q.remember(x)
 			g.Responses.Gaps++
 			g.find(p, Lost, fmt.Sprintf("PSN %v to %v are missing, and what follows has arrived: selective repeat, "+
-				"by what looks like its NAK%s", x.next, x.to.Prev(), Guess), "section 4.5")
+				"by what looks like its NAK%s", x.next, x.to.Prev(), Guess), "section 4.5",
+				q.newest.as("the newest packet that was sent"),
+				see(p).as("the NAK has 0x%06x where an MSN is expected", uint32(p.Wire.AETH().MSN())))
 			return
 		}
+		q.refuse(psn, AfterNAK, 0)
 		g.find(p, Lost, fmt.Sprintf("a later packet arrived where PSN %v was expected: that one was lost, or overtaken",
-			psn), "section 4.5")
+			psn), "section 4.5", f.asked(psn), q.newest.as("the newest packet that was sent"),
+			see(p).as("a NAK, PSN sequence error"))
 	default:
 		g.Responses.Fatal++
-		what := "the request with PSN " + psn.String()
+		what, asked := "the request with PSN "+psn.String(), f.asked(psn)
 		if m := q.flight.find(psn); m != nil {
 			what = fmt.Sprintf("the %v that packet %d began", m.kind, m.number)
 			f.Requests.Refused++
@@ -115,8 +124,16 @@ func (f *Flow) refused(g *Flow, p *trace.Packet, psn wire.PSN, s wire.Syndrome) 
 			q.flight.clear()
 		}
 		g.find(p, Failed, fmt.Sprintf("%s is refused: %v; it ends with %s, and both queue pairs with the state ERR",
-			what, s, statusOf[s]), "section 6.3")
+			what, s, statusOf[s]), "section 6.3", asked, see(p).as("the NAK, syndrome 0x%02x", uint8(s)))
 	}
+}
+
+// asked is the message that a PSN belongs to.
+func (f *Flow) asked(psn wire.PSN) Sight {
+	if m := f.req.flight.find(psn); m != nil {
+		return m.seen().as("the %v began", m.kind)
+	}
+	return Sight{}
 }
 
 // gapBits of a NAK's MSN field are the length of a gap, the others how far behind the NAK's PSN it
@@ -136,11 +153,19 @@ func (g *Flow) gap(p *trace.Packet, psn, next wire.PSN) (x gap, ok bool) {
 	return x, x.to.Sub(x.next) > 0 && x.to.Sub(next) < 0
 }
 
+// refuse keeps a NAK in mind until its packet is sent again.
+func (q *requester) refuse(psn wire.PSN, c Cause, until int64) {
+	if len(q.refusals) == maxRefusals {
+		q.refusals = append(q.refusals[:0], q.refusals[1:]...)
+	}
+	q.refusals = append(q.refusals, refusal{psn, c, until})
+}
+
 // reported takes what an ACK has in its MSN field. With selective repeat that can be the PSN of a
 // packet that has arrived after the next one, which has not.
 func (f *Flow) reported(g *Flow, p *trace.Packet, psn, said wire.PSN) {
 	if p.Wire.Op.Flags&(wire.OpAck|wire.OpAtomic) == wire.OpAck && said.Sub(psn) > 1 && said.Sub(f.req.next) < 0 {
-		f.req.remember(gap{psn.Next(), psn.Add(2), false})
+		f.req.remember(gap{psn.Next(), psn.Add(2), false, see(p)})
 		return
 	}
 	g.Responses.msn, g.Responses.begun = said, true
@@ -168,6 +193,9 @@ func (f *Flow) answered(g *Flow, p *trace.Packet, psn wire.PSN) {
 // answer.
 func (f *Flow) acknowledge(p *trace.Packet, psn wire.PSN, answer bool) {
 	q := &f.req
+	if m := q.flight.find(psn); m != nil && p.Time > m.at && (q.trip == 0 || p.Time-m.at < q.trip) {
+		q.trip = p.Time - m.at
+	}
 	for q.flight.len() > 0 {
 		m := q.flight.at(0)
 		if !m.whole || psn.Sub(m.last) < 0 || m.kind.answered() && !(answer && m.last == psn ||
@@ -175,17 +203,19 @@ func (f *Flow) acknowledge(p *trace.Packet, psn wire.PSN, answer bool) {
 			break
 		}
 		f.Requests.done(m.kind, m.bytes, p.Time-m.at)
+		f.drawn.message(m.at, p.Time-m.at, m.number)
 		q.flight.pop()
 	}
 	if q.flight.len() > 0 {
 		if m := q.flight.at(0); m.whole && m.kind.answered() && psn.Sub(m.last) >= 0 && !answer ||
 			m.whole && psn.Sub(m.last) > 0 {
-			q.remember(gap{m.first, m.last.Next(), true}) // its answer is lost
+			q.remember(gap{m.first, m.last.Next(), true, see(p)}) // its answer is lost
 		}
 	}
 	if psn.Sub(q.una) >= 0 {
 		q.una = psn.Next()
-		q.progress, q.times = p.Time, 0
+		f.drawn.acked(p.Time, psn)
+		q.progress, q.times, q.acked = p.Time, 0, see(p)
 		q.told = AfterSilence
 	}
 }

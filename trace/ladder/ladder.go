@@ -47,6 +47,8 @@ type row struct {
 type Ladder struct {
 	Title string
 	Rows  int // how many packets are shown at most; 0: DefaultRows
+	// Show says which are shown, while all are analyzed; nil: all
+	Show func(p *trace.Packet) bool
 
 	columns Columns
 	rows    []row
@@ -62,12 +64,15 @@ func (l *Ladder) Add(p *trace.Packet) {
 	if p.Kind == trace.Other {
 		return
 	}
+	show := l.Show == nil || l.Show(p)
 	if l.Full() {
-		l.left++
+		if show {
+			l.left++
+		}
 		return
 	}
 	remark := l.study.Add(p)
-	if remark.Twice {
+	if remark.Twice || !show {
 		return
 	}
 	r := row{number: p.Number, time: p.Time, class: classOf(p), label: Label(p)}

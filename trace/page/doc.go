@@ -10,6 +10,8 @@
 // The files, in reading order:
 //
 //	window.go   packets of a capture → what the page draws, as JSON
+//	records.go  what devices have recorded beside them
+//	study.go    the whole capture: the verdict, and flows over time
 //	page.go     the parts of the page → one file
 //	world.go    the program of the simulated world
 //	site.go     the same served, and who may have it

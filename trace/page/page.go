@@ -12,9 +12,11 @@ import (
 	"encoding/json"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/world"
 )
 
 //go:embed assets
@@ -22,7 +24,7 @@ var assets embed.FS
 
 // scripts are the player's files, in the order in which they are read.
 var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "told", "lessons", "steps",
-	"glossary", "progress", "inside", "main"}
+	"glossary", "progress", "inside", "verdict", "graphs", "expression", "main"}
 
 // asset returns a file of the player.
 func asset(name string) string {
@@ -32,6 +34,9 @@ func asset(name string) string {
 	}
 	return string(text)
 }
+
+// style is all style sheets in one.
+func style() string { return asset("page.css") + asset("verdict.css") }
 
 // player is all scripts in one.
 func player() string {
@@ -46,11 +51,16 @@ var document = template.Must(template.New("page").Parse(asset("index.html")))
 
 // given says to the player what there is.
 type given struct {
-	Static bool `json:"static"` // all of it is in this file
-	File   bool `json:"file"`   // a capture
-	Live   bool `json:"live"`   // packets as they come
-	Count  int  `json:"count"`  // packets at once
+	Static bool   `json:"static"`           // all of it is in this file
+	File   bool   `json:"file"`             // a capture
+	Live   bool   `json:"live"`             // packets as they come
+	Count  int    `json:"count"`            // packets at once
+	Study  bool   `json:"study"`            // what was found of the whole capture
+	Filter string `json:"filter,omitempty"` // that the user began with
 }
+
+// maxSize is how large a page that is one file may be.
+const maxSize = 6 << 20
 
 // parts are what the document is filled with.
 type parts struct {
@@ -82,34 +92,70 @@ func data(id, kind string, text []byte) template.HTML {
 func Write(out io.Writer, w *Window) error {
 	g := given{Static: true, File: w != nil}
 	p := parts{Title: "RoCE lessons"}
+	look, styleHash := inline("style", style())
+	script, scriptHash := inline("script", player())
+	support, supportHash := inline("script", worldSupport())
+	program := data("world", "text/plain", encoded(worldProgram()))
 	if w != nil {
-		p.Title, g.Count = trace.Printable(w.Title), w.room()
-		packed, err := compressed(w.play(true))
+		p.Title, g.Count, g.Study = trace.Printable(w.Title), w.room(), w.Study != nil
+		room := maxSize - len(look) - len(script) - len(support) - len(program) - 1<<16
+		captured, err := w.data(room)
 		if err != nil {
 			return err
 		}
-		p.Data += data("capture", "text/plain", packed)
+		p.Data += captured
 	}
 	about, err := json.Marshal(g)
 	if err != nil {
 		return err
 	}
-	p.Data += data("given", "application/json", about)
-	style, styleHash := inline("style", asset("page.css"))
-	script, scriptHash := inline("script", player())
-	support, supportHash := inline("script", worldSupport())
-	p.Data += data("world", "text/plain", encoded(worldProgram()))
-	p.Style, p.Script = style, support+script
+	p.Data += data("given", "application/json", about) + program
+	p.Style, p.Script = look, support+script
 	p.Policy = "default-src 'none'; script-src" + supportHash + scriptHash +
 		" 'wasm-unsafe-eval'; style-src" + styleHash + fixed
 	return document.Execute(out, p)
 }
 
-// compressed is base64 of compressed JSON.
-func compressed(p *play) ([]byte, error) {
+// data is the window and the study for a page that is one file, with as many of the packets as
+// there is room for.
+func (w *Window) data(room int) (all template.HTML, err error) {
+	if w.Study != nil {
+		packed, err := compressed(func(z io.Writer) error {
+			return json.NewEncoder(z).Encode(w.Study.verdict().withGraphs(w.Study))
+		})
+		if err != nil {
+			return "", err
+		}
+		all = data("study", "text/plain", packed)
+	}
+	for p := w.play(true); ; {
+		packed, err := compressed(p.encode)
+		if err != nil {
+			return "", err
+		}
+		n := len(p.Packets)
+		if len(all)+len(packed) <= room || n == 0 {
+			return all + data("capture", "text/plain", packed), nil
+		}
+		p.shorten(min(n-1, n*(room-len(all))/len(packed)*19/20))
+	}
+}
+
+// shorten leaves the first n packets, and what was said until then.
+func (p *play) shorten(n int) {
+	p.Packets, p.More = p.Packets[:max(n, 0)], true
+	last := int64(0)
+	if n > 0 {
+		last = p.Packets[n-1].Sent
+	}
+	p.Entries = slices.DeleteFunc(p.Entries, func(e world.Entry) bool { return e.Time > last })
+}
+
+// compressed is base64 of what is written, compressed.
+func compressed(write func(io.Writer) error) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if err := p.encode(z); err != nil {
+	if err := write(z); err != nil {
 		return nil, err
 	}
 	if err := z.Close(); err != nil {

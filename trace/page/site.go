@@ -24,6 +24,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/goroce/goroce/trace/filter"
 )
 
 // Site is what is served. Its fields do not change while it is.
@@ -31,13 +33,17 @@ type Site struct {
 	Title string
 	// Read fills a window of the capture, from its first packet on; it is called by one request at
 	// a time. nil: there is no capture.
-	Read  func(ctx context.Context, w *Window) error
-	Count int   // packets of a window; 0: DefaultCount
-	Live  *Live // packets as they come; nil: there are none
+	Read func(ctx context.Context, w *Window) error
+	// Study reads the whole capture, once. nil: the page has no verdict.
+	Study  func(ctx context.Context, s *Study) error
+	Filter string // the expression that the page begins with
+	Count  int    // packets of a window; 0: DefaultCount
+	Live   *Live  // packets as they come; nil: there are none
 
 	token, host string
 	mu          sync.Mutex // over what follows
 	window      *Window    // the latest one: its packets are the ones that are opened
+	study       *Study     // nil: nobody has asked for it yet
 	following   int        // how many follow Live
 }
 
@@ -68,7 +74,7 @@ func (s *Site) Serve(ctx context.Context, l net.Listener, ready func(url string)
 // public are the parts of the program, which are the same for everybody: a browser asks for them
 // before a script of ours could give it the token.
 var public = map[string]http.HandlerFunc{
-	"/page.css": constant("text/css; charset=utf-8", func() string { return asset("page.css") }),
+	"/page.css": constant("text/css; charset=utf-8", style),
 	"/page.js":  constant("text/javascript; charset=utf-8", player),
 	"/world.js": constant("text/javascript; charset=utf-8", worldSupport),
 	"/world.wasm": func(w http.ResponseWriter, _ *http.Request) {
@@ -87,6 +93,10 @@ func (s *Site) handler() http.Handler {
 	}
 	if s.Read != nil {
 		mux.HandleFunc("/play", s.play)
+	}
+	if s.Study != nil {
+		mux.HandleFunc("/verdict", s.studied(func(x *Study, _ *http.Request) any { return x.verdict() }))
+		mux.HandleFunc("/graph", s.studied(func(x *Study, r *http.Request) any { return x.graph(number(r, "flow")) }))
 	}
 	if s.Live != nil {
 		mux.HandleFunc("/live", func(w http.ResponseWriter, _ *http.Request) {
@@ -152,7 +162,8 @@ func isHost(given, host string) bool {
 // document is the page itself, without anything of the capture.
 func (s *Site) document(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	g := given{File: s.Read != nil, Live: s.Live != nil, Count: (&Window{Count: s.Count}).room()}
+	g := given{File: s.Read != nil, Live: s.Live != nil, Count: (&Window{Count: s.Count}).room(),
+		Study: s.Study != nil, Filter: s.Filter}
 	p := parts{
 		Title:  "RoCE",
 		Policy: served,
@@ -196,12 +207,21 @@ func number(r *http.Request, name string) int {
 
 // play is a window of the capture.
 func (s *Site) play(w http.ResponseWriter, r *http.Request) {
-	p, err := s.turn(r.Context(), &Window{
+	next := &Window{
 		Title: s.Title,
 		From:  number(r, "from"),
 		Count: s.Count,
 		Wrong: number(r, "wrong") > 0,
-	})
+	}
+	if expression := r.URL.Query().Get("filter"); expression != "" {
+		f, err := filter.Parse(expression)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		next.Filter = f
+	}
+	p, err := s.turn(r.Context(), next)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -218,6 +238,26 @@ func (s *Site) turn(ctx context.Context, next *Window) (*play, error) {
 	}
 	s.window = next
 	return next.play(false), nil
+}
+
+// studied answers with something of the whole capture, which is read at the first request.
+func (s *Site) studied(what func(x *Study, r *http.Request) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		x, err := s.study, error(nil)
+		if x == nil {
+			x = NewStudy()
+			if err = s.Study(r.Context(), x); err == nil {
+				s.study = x
+			}
+		}
+		s.mu.Unlock()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer(w, what(x, r))
+	}
 }
 
 // packet is what a packet opens to.

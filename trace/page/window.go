@@ -12,6 +12,7 @@ import (
 
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/analysis"
+	"github.com/goroce/goroce/trace/filter"
 	"github.com/goroce/goroce/trace/ladder"
 	"github.com/goroce/goroce/trace/world"
 	"github.com/goroce/goroce/wire"
@@ -26,11 +27,14 @@ const (
 // Window is consecutive packets of a capture. It is not for concurrent use.
 type Window struct {
 	Title  string
-	From   int    // the number of the first packet; 0: from the beginning
-	Count  int    // how many, up to MaxCount; 0: DefaultCount
-	Wrong  bool   // only packets with which something is wrong
-	Damage string // why the capture could not be read on, "" if it could
+	From   int            // the number of the first packet; 0: from the beginning
+	Count  int            // how many, up to MaxCount; 0: DefaultCount
+	Wrong  bool           // only packets with which something is wrong
+	Filter *filter.Filter // only these, of what is analyzed; nil: all
+	Study  *Study         // of the whole capture, for a page that is one file; nil: none
+	Damage string         // why the capture could not be read on, "" if it could
 
+	devices devices
 	packets []packet
 	entries []world.Entry // what was said between them
 	more    bool          // there are packets behind these
@@ -40,7 +44,8 @@ type Window struct {
 }
 
 // Add takes the next packet of the capture; those before From are analyzed only. It returns false
-// if the window has no room for it: those behind are not wanted.
+// if those behind it are not wanted: the window has no room, and has heard what devices did until
+// then.
 func (w *Window) Add(p *trace.Packet) bool {
 	if p.Kind == trace.Other {
 		return true
@@ -48,9 +53,13 @@ func (w *Window) Add(p *trace.Packet) bool {
 	w.begin(p.Time)
 	if len(w.packets) >= w.room() {
 		w.more = true
-		return false
+		return w.devices.late(p.Time - w.first - w.packets[len(w.packets)-1].Sent)
 	}
 	remark := w.study.Add(p)
+	w.devices.saw(p)
+	if w.Filter != nil && !w.Filter.Match(p) {
+		return true
+	}
 	if w.Wrong && p.Parsed && p.ICRC != trace.ICRCWrong && (remark.Finding == nil ||
 		remark.Finding.Weight == analysis.Noted) {
 		return true
@@ -84,7 +93,8 @@ type play struct {
 	Entries []world.Entry  `json:"entries,omitempty"`
 	Moments []world.Moment `json:"moments,omitempty"` // of what runs here, as its devices tell
 	More    bool           `json:"more"`
-	Wrong   bool           `json:"wrong,omitempty"` // no others are in it
+	Wrong   bool           `json:"wrong,omitempty"`  // no others are in it
+	Chosen  bool           `json:"chosen,omitempty"` // only those that a filter has left
 	Damage  string         `json:"damage,omitempty"`
 }
 
@@ -122,10 +132,20 @@ type host struct {
 // since the first packet of the capture. Without bytes and fields, the page asks for them.
 type packet struct {
 	world.Packet
-	Part   int         `json:"part,omitempty"`
-	Remark string      `json:"remark,omitempty"` // worth knowing, and not wrong
-	Whole  int         `json:"whole"`            // how many bytes it has
-	Tail   world.Bytes `json:"tail,omitempty"`   // the last ones, if some behind Bytes are left out
+	Part   int    `json:"part,omitempty"`
+	Remark string `json:"remark,omitempty"` // worth knowing, and not wrong
+	Whole  int    `json:"whole"`            // how many bytes it has
+	filtered
+	Tail world.Bytes `json:"tail,omitempty"` // the last ones, if some behind Bytes are left out
+}
+
+// filtered is what a filter can ask for beside a packet's bytes, for a page that is one file.
+type filtered struct {
+	Link      trace.LinkType  `json:"link,omitempty"`
+	Direction trace.Direction `json:"direction,omitempty"`
+	Name      string          `json:"interface,omitempty"`
+	Comment   string          `json:"comment,omitempty"`
+	ICRC      trace.Verdict   `json:"icrc,omitempty"`
 }
 
 // Of a packet's bytes the page shows so many, and so many of its last ones: all headers, of a
@@ -163,6 +183,7 @@ func (w *Window) row(p *trace.Packet, f *analysis.Finding) packet {
 	if p.Comment != "" {
 		x.Remark = strings.TrimPrefix(x.Remark+"; "+trace.Printable(p.Comment), "; ")
 	}
+	x.filtered = filtered{p.Link, p.Direction, p.Name, p.Comment, p.ICRC}
 	x.keep(p.Data[:len(p.Data)-p.Cut])
 	return x
 }
@@ -184,9 +205,10 @@ func (w *Window) play(details bool) *play {
 		From:    max(w.From, 1),
 		Hosts:   []host{},
 		Packets: append([]packet{}, w.packets...),
-		Entries: slices.Clone(w.entries),
+		Entries: append(slices.Clone(w.entries), w.recorded()...),
 		More:    w.more,
 		Wrong:   w.Wrong,
+		Chosen:  w.Filter != nil,
 		Damage:  w.Damage,
 	}
 	for _, c := range w.columns {
@@ -194,7 +216,7 @@ func (w *Window) play(details bool) *play {
 	}
 	for i := range all.Packets {
 		if p := &all.Packets[i]; !details {
-			p.Bytes, p.Tail, p.Fields = nil, nil, nil
+			p.Bytes, p.Tail, p.Fields, p.filtered = nil, nil, nil, filtered{}
 		}
 	}
 	return all

@@ -110,7 +110,7 @@ function drawLadder() {
     box.removeAttribute('aria-activedescendant');
     return;
   }
-  const top = Math.max(0, box.scrollTop - 60);
+  const top = Math.max(0, Math.min(box.scrollTop, tall - box.clientHeight) - 60); // rows may just have become fewer
   const bottom = Math.min(tall, box.scrollTop + box.clientHeight + 60);
   const first = rowAt(top) - 1;
   const last = rowAt(bottom) + 1;

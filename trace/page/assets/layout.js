@@ -35,14 +35,14 @@ function beginning(play) {
 /** arrange makes the rows of a play. */
 function arrange(play, filter) {
   const all = play.packets || [];
-  const packets = all.filter((p) => passes(p, filter));
+  const packets = all.filter((p, i) => leftByExpression(i) && passes(p, filter));
   const points = [];
   for (const p of packets) {
     points.push({ time: p.sent, what: 'sent', packet: p });
     if (p.arrived > p.sent) points.push({ time: p.arrived, what: 'arrived', packet: p });
     if (p.again > p.sent) points.push({ time: p.again, what: 'again', packet: p });
   }
-  const bare = filterIsEmpty(filter);
+  const bare = filterIsEmpty(filter) && (!all.length || !expression.places);
   const begun = beginning(play);
   const first = begun ? play.entries[0].time : 0;
   (play.entries || []).forEach((e, i) => {

@@ -90,7 +90,7 @@ function offerFilters() {
 }
 
 function readFilter(e) {
-  if (e && e.target.id === 'filter-wrong' && app.mode === 'file' && !given.static && (app.play.more || app.play.from > 1 || app.play.wrong)) {
+  if (e && e.target.id === 'filter-wrong' && app.mode === 'file' && !given.static && (app.play.more || app.play.from > 1 || app.play.wrong || app.play.chosen)) {
     attempt(() => openFile(1)); // there is more of the capture than this window
     return;
   }
@@ -154,14 +154,14 @@ function showPages() {
   const bar = byId('pages');
   const { from, more, damage } = app.play;
   const list = app.play.packets;
-  bar.hidden = app.mode !== 'file' || !(more || damage || from > 1 || app.play.wrong);
+  bar.hidden = app.mode !== 'file' || !(more || damage || from > 1 || app.play.wrong || app.play.chosen);
   if (bar.hidden) return;
   const last = list.length ? list[list.length - 1].n : 0;
   const first = list.length ? list[0].n : from || 1;
   refill(bar,
-    el('span', {}, list.length ? `${app.play.wrong ? 'Problems in packets' : 'Packets'} ${first.toLocaleString('en')} to ${last.toLocaleString('en')} of the capture.` : 'No packets here.'),
+    el('span', {}, list.length ? `${app.play.wrong ? 'Problems in packets' : app.play.chosen ? 'What the expression leaves of packets' : 'Packets'} ${first.toLocaleString('en')} to ${last.toLocaleString('en')} of the capture.` : 'No packets here.'),
     damage ? el('span', { class: 'wrongtext' }, damage) : '',
-    more && given.static ? el('span', { class: 'remark' }, 'There are more: this file was written with a limit (--from, --count).') : '',
+    more && given.static ? el('span', { class: 'remark' }, 'There are more: this file has a limit (--from, --rows, 6 MB).') : '',
     given.static ? '' : [
       el('button', { type: 'button', disabled: !(from > 1), click: () => openFile(Math.max(1, first - given.count)) }, 'Earlier'),
       el('button', { type: 'button', disabled: !more, click: () => openFile(last + 1) }, 'Later'),
@@ -173,9 +173,10 @@ async function openFile(from) {
   enter('file');
   say('Reading …');
   const wrong = !given.static && byId('filter-wrong').checked;
-  showPlay(await fileSource.play(from, wrong));
+  showPlay(await fileSource.play(from, wrong, wantedExpression()));
   byId('filter-wrong').checked = app.filter.wrong = wrong;
   refilter();
+  attempt(loadVerdict);
 }
 
 async function openLive() {
@@ -206,6 +207,7 @@ async function openLive() {
 /** enter changes what is shown. */
 function enter(mode) {
   app.mode = mode;
+  showStudied();
   if (mode !== 'live') {
     app.unfollow?.();
     app.unfollow = null;
@@ -246,11 +248,12 @@ const KEYS = [
   ['+ − 0', 'zoom in, out, as it was', { '+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), 0: () => zoom(usualHeight() / ladder.height) }],
   ['/', 'filter by text', { '/': () => [freePlay(), byId('filter-text').focus()] }],
   ['p', 'only problems', { p: () => [freePlay(), byId('filter-wrong').click()] }],
+  ['n N', 'in a capture: next, previous problem', { n: () => nextProblem(1), N: () => nextProblem(-1) }],
   ['d l u m c v', 'in a lesson: drop, delay, duplicate, mark, corrupt, deliver the packet', Object.fromEntries(ACTIONS.map((a) => [a.key, () => change(a.action)]))],
   ['r', 'in a lesson: everything as it was', { r: () => undoChanges() }],
-  ['f', 'in a lesson: free play, or step by step again', { f: () => app.lesson && turnWalk() }],
+  ['f', 'in a lesson: free play, or step by step again; in a capture: filter by an expression', { f: () => (app.lesson ? turnWalk() : byId('expression-text')?.focus()) }],
   ['i', 'in some lessons: inside the NIC', { i: () => byId('inside')?.querySelector('summary').click() }],
-  ['g', 'glossary', { g: () => openGlossary() }],
+  ['g', 'in a lesson: glossary; in a capture: graphs', { g: () => (app.lesson ? openGlossary() : study.verdict && toggleGraphs()) }],
   ['] [', 'in a lesson: next, previous lesson', { ']': () => turnLesson(1), '[': () => turnLesson(-1) }],
   ['?', 'these keys', { '?': () => openHelp() }],
 ];
@@ -326,10 +329,12 @@ function listen() {
     if (keepToken()) location.reload();
   });
   new ResizeObserver(draw).observe(box);
+  new ResizeObserver(() => graphs.open && study.verdict && !byId('graphs').hidden && drawGraph()).observe(byId('packets'));
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 }
 
 listen();
+showExpression();
 keepToken();
 attempt(() => {
   if (wanted('lesson')) return openLessons(wanted('lesson'));

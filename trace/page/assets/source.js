@@ -53,9 +53,9 @@ const AGAIN = 1000;
 
 /** fileSource is a capture: inside of this file, or with the server, which has it in windows. */
 const fileSource = {
-  async play(from, wrong) {
+  async play(from, wrong, filter) {
     if (given.static) return (await unpacked('capture')).json();
-    return ask(`play?from=${from || 0}&wrong=${wrong ? 1 : 0}`);
+    return ask(`play?from=${from || 0}&wrong=${wrong ? 1 : 0}&filter=${encodeURIComponent(filter || '')}`);
   },
   async detail(p) {
     return p.fields ? p : { ...p, ...(await ask(`packet?of=file&n=${p.n}&part=${p.part || 0}`)) };

@@ -7,6 +7,8 @@
 //	roceGlossary()            JSON: name, means of each term, and the first lesson that has it
 //	rocePlay(name, changes)   plays a lesson; changes is JSON of world.Change: what happens to
 //	                          packets. JSON: learn.Changed, or error
+//	roceFilter(expression, packets)   JSON: places of the packets that it leaves, or error;
+//	                          packets is JSON of the page's, or "": those of the call before
 //
 // Package page has it compiled and compressed, in world.gz: go generate ./trace/page.
 package main
@@ -46,6 +48,10 @@ func main() {
 			x = &played{Error: err.Error()}
 		}
 		return text(x)
+	}))
+	var kept []filtered
+	global.Set("roceFilter", js.FuncOf(func(_ js.Value, args []js.Value) any {
+		return text(choose(args[0].String(), args[1].String(), &kept))
 	}))
 	global.Call("roceReady")
 	select {}

@@ -50,7 +50,7 @@ func (o *CaptureOptions) check() error {
 // notes gets how many there were. The file has all of them whenever none is waiting, so that it can
 // be opened while the capture goes on, and after it was killed.
 func Capture(ctx context.Context, out, notes io.Writer, name string, o CaptureOptions) (err error) {
-	if err := o.check(); err != nil {
+	if err := errors.Join(o.check(), o.Choice.check()); err != nil {
 		return err
 	}
 	s, err := sniff.Open(name, &o.Options)
@@ -124,7 +124,7 @@ func record(s *sniff.Sniffer, w *files, o *CaptureOptions) (n int, err error) {
 			err = errors.Join(err, failed)
 		}
 	}()
-	if o.QP != 0 || o.Snap > 0 {
+	if o.QP != 0 || o.Filter != "" || o.Snap > 0 {
 		err = follow(s, o, func(p *trace.Packet) error {
 			n++
 			rec := p.Record

@@ -17,17 +17,12 @@ import (
 	"github.com/goroce/goroce/trace/timeline"
 )
 
-// Analyze says what became of each message. A file that is damaged is analyzed up to there.
-func Analyze(ctx context.Context, out io.Writer, name string, c Choice) error {
+// Analyze says what became of each message, as text or as JSON. A file that is damaged is analyzed
+// up to there.
+func Analyze(ctx context.Context, out io.Writer, name string, c Choice, asJSON bool) error {
 	a := analysis.New()
 	c.Others = true
-	c.notes = func(text []byte) {
-		for line := range bytes.Lines(text) {
-			if x, err := timeline.ParseEntry(line); err == nil {
-				a.Told(&x)
-			}
-		}
-	}
+	c.notes = records(a.Told)
 	err := each(ctx, name, &c, func(p *trace.Packet) error {
 		a.Add(p)
 		return nil
@@ -36,7 +31,21 @@ func Analyze(ctx context.Context, out io.Writer, name string, c Choice) error {
 	if err != nil && !errors.As(err, &damage) {
 		return err
 	}
+	if asJSON {
+		return errors.Join(a.WriteJSON(out), err)
+	}
 	return errors.Join(a.Write(out), err)
+}
+
+// records hands over what devices have recorded.
+func records(told func(x *timeline.Entry)) func(text []byte) {
+	return func(text []byte) {
+		for line := range bytes.Lines(text) {
+			if x, err := timeline.ParseEntry(line); err == nil {
+				told(&x)
+			}
+		}
+	}
 }
 
 // LadderOptions are those of Ladder.
@@ -52,7 +61,12 @@ func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) er
 		return writePage(ctx, out, name, o)
 	}
 	l := &ladder.Ladder{Title: filepath.Base(name), Rows: o.Rows}
-	err := each(ctx, name, &o.Choice, func(p *trace.Packet) error {
+	show, err := o.shown()
+	if err != nil {
+		return err
+	}
+	l.Show = show
+	err = each(ctx, name, &o.Choice, func(p *trace.Packet) error {
 		l.Add(p)
 		return nil
 	})
@@ -66,12 +80,34 @@ func Ladder(ctx context.Context, out io.Writer, name string, o LadderOptions) er
 	return errors.Join(l.WriteText(out), err)
 }
 
+// shown takes the filter out of the choice: it chooses what is drawn, while all is analyzed, as
+// what a packet means depends on those before it.
+func (c *Choice) shown() (func(p *trace.Packet) bool, error) {
+	err := c.check()
+	f := c.filter
+	c.Filter, c.filter = "", nil
+	if f == nil || err != nil {
+		return nil, err
+	}
+	return f.Match, nil
+}
+
 // writePage writes a capture, or what is chosen of it, as a page.
 func writePage(ctx context.Context, out io.Writer, name string, o LadderOptions) error {
 	if err := countFits(o.Rows); err != nil {
 		return err
 	}
-	w := &page.Window{Title: filepath.Base(name), From: o.From, Count: o.Rows}
+	if err := o.Choice.check(); err != nil {
+		return err
+	}
+	w := &page.Window{Title: filepath.Base(name), From: o.From, Count: o.Rows, Filter: o.Choice.filter}
+	o.Choice.Filter, o.Choice.filter = "", nil
+	if name != "-" { // which is read once
+		w.Study = page.NewStudy()
+		if err := readStudy(ctx, name, w.Study); err != nil {
+			return err
+		}
+	}
 	err := readWindow(ctx, name, o.Choice, w)
 	if err != nil && w.Damage == "" {
 		return err
@@ -92,6 +128,7 @@ func countFits(n int) error {
 // depends on those before it.
 func readWindow(ctx context.Context, name string, c Choice, w *page.Window) error {
 	c.From = 0
+	c.notes = records(w.Told)
 	err := each(ctx, name, &c, func(p *trace.Packet) error {
 		if !w.Add(p) {
 			return errStop
@@ -101,6 +138,19 @@ func readWindow(ctx context.Context, name string, c Choice, w *page.Window) erro
 	var damage *trace.DamageError
 	if errors.As(err, &damage) {
 		w.Damage = damage.Error()
+	}
+	return err
+}
+
+// readStudy reads a whole capture, or what can be read of it.
+func readStudy(ctx context.Context, name string, s *page.Study) error {
+	err := each(ctx, name, &Choice{notes: records(s.Told)}, func(p *trace.Packet) error {
+		s.Add(p)
+		return nil
+	})
+	var damage *trace.DamageError
+	if errors.As(err, &damage) {
+		return nil // the window says it
 	}
 	return err
 }

@@ -17,28 +17,42 @@ import (
 	"golang.org/x/term"
 
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/filter"
 )
 
-// Choice is which packets of a file are looked at. Zero values choose all of RoCE.
+// Choice is which packets of a file are looked at. Zero values choose all of RoCE. From, To and QP
+// are short for frame.number and infiniband.bth.destqp of a filter; the file is not read beyond To.
 type Choice struct {
 	From, To int    // numbers of records, both included; To 0: to the end
 	QP       uint32 // destination queue pair; 0: any
+	Filter   string // an expression of trace/filter; "": any
 	Others   bool   // packets that are nothing of RoCE too
 
 	notes func(text []byte) // gets what lies between the packets; nil: nobody wants it
 	idle  func()            // is called when the next packet may have to be waited for; nil: nobody
+
+	filter *filter.Filter // nil: all pass
 }
 
 // has says whether p is one of them.
 func (c *Choice) has(p *trace.Packet) bool {
+	left := c.filter == nil || c.filter.Match(p) // of any packet: times count from the first
 	if p.Number < c.From || p.Kind == trace.Other && !c.Others {
 		return false
 	}
-	return c.QP == 0 || p.Parsed && p.Wire.BTH.DestQP() == c.QP
+	if c.QP != 0 && !(p.Parsed && p.Wire.BTH.DestQP() == c.QP) {
+		return false
+	}
+	return left
 }
 
-// check says what is wrong with the choice itself.
-func (c *Choice) check() error {
+// check says what is wrong with the choice itself, and makes it ready.
+func (c *Choice) check() (err error) {
+	if c.Filter != "" {
+		if c.filter, err = filter.Parse(c.Filter); err != nil {
+			return fmt.Errorf("--filter: %w", err)
+		}
+	}
 	switch {
 	case c.From < 0 || c.To < 0:
 		return fmt.Errorf("--from %d, --to %d: packets are counted from 1 on", c.From, c.To)
@@ -60,6 +74,8 @@ func (c *Choice) none(name string, packets, roce int) error {
 		return fmt.Errorf("none of the %d packets of %s is RoCE's (\"roce trace decode --all\" shows them): was the "+
 			"right interface captured? "+
 			"What a NIC does itself is not seen on its own host", packets, name)
+	case c.Filter != "":
+		return fmt.Errorf("--filter %s: it leaves none of the %d packets of RoCE in %s", c.Filter, roce, name)
 	case c.QP != 0:
 		return fmt.Errorf("--qp 0x%06x: none of the %d packets of RoCE in %s is to it", c.QP, roce, name)
 	}

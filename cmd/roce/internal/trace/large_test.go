@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/filter"
 	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/wire"
 )
@@ -95,10 +96,16 @@ func TestLarge(t *testing.T) {
 	}{
 		{"decode", func(out io.Writer) error { return Decode(ctx, out, name, DecodeOptions{}) }},
 		{"decode --json", func(out io.Writer) error { return Decode(ctx, out, name, DecodeOptions{JSON: true}) }},
-		{"analyze", func(out io.Writer) error { return Analyze(ctx, out, name, Choice{}) }},
+		{"analyze", func(out io.Writer) error { return Analyze(ctx, out, name, Choice{}, false) }},
 		{"serve, the end", func(io.Writer) error {
 			w := &page.Window{From: *packets - 100, Count: page.MaxCount}
 			return readWindow(ctx, name, Choice{}, w)
+		}},
+		{"serve, the verdict", func(io.Writer) error { return readStudy(ctx, name, page.NewStudy()) }},
+		{"serve, filtered", func(io.Writer) error {
+			f, err := filter.Parse("infiniband.aeth.syndrome == 0x60 && frame.number > 100")
+			require.NoError(t, err)
+			return readWindow(ctx, name, Choice{}, &page.Window{Count: page.MaxCount, Filter: f})
 		}},
 		{"ladder --html", func(out io.Writer) error {
 			return Ladder(ctx, out, name, LadderOptions{HTML: html, Rows: page.MaxCount})
@@ -116,9 +123,9 @@ func TestLarge(t *testing.T) {
 	}
 	info, err := os.Stat(html)
 	require.NoError(t, err)
-	require.Less(t, info.Size(), int64(16<<20))
+	require.Less(t, info.Size(), int64(6<<20))
 	var report bytes.Buffer
-	require.NoError(t, Analyze(ctx, &report, name, Choice{}))
+	require.NoError(t, Analyze(ctx, &report, name, Choice{}, false))
 	require.Contains(t, report.String(), "went back")
 }
 

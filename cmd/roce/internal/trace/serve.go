@@ -20,6 +20,7 @@ import (
 
 // ServeOptions are those of Serve.
 type ServeOptions struct {
+	Choice        // of it only Filter: what the page begins with
 	File   string // a capture; "": none
 	Demo   bool   // the packets of roce demo
 	Listen string // a loopback address and port
@@ -31,7 +32,7 @@ const between = 1500 * time.Millisecond
 
 // Serve serves the page until ctx ends, which is no error. out gets its URL.
 func Serve(ctx context.Context, out io.Writer, o ServeOptions) error {
-	if err := countFits(o.Rows); err != nil {
+	if err := errors.Join(countFits(o.Rows), o.Choice.check()); err != nil {
 		return err
 	}
 	site := &page.Site{Title: filepath.Base(o.File), Count: o.Rows}
@@ -39,6 +40,8 @@ func Serve(ctx context.Context, out io.Writer, o ServeOptions) error {
 		if err := look(ctx, o.File); err != nil {
 			return err
 		}
+		site.Filter = o.Filter
+		site.Study = func(ctx context.Context, s *page.Study) error { return readStudy(ctx, o.File, s) }
 		site.Read = func(ctx context.Context, w *page.Window) error { return readWindow(ctx, o.File, Choice{}, w) }
 	}
 	l, err := net.Listen("tcp", o.Listen)

@@ -1,9 +1,38 @@
-package tshark
+package filter
 
-// How tshark calls the fields that we show.
+// The names. Most are Wireshark's of a field that package trace shows; some stand for several; the
+// rest is of the record, or what only we know of a packet (roce.).
 
-// names are tshark's of our fields.
-var names = map[string]string{
+import (
+	"maps"
+	"slices"
+
+	"github.com/goroce/goroce/trace"
+)
+
+// kind is what can be compared with a field.
+type kind uint8
+
+const (
+	number  kind = iota
+	opcode       // a number that has a name
+	address      // of IPv4 or IPv6, or a network
+	octets       // bytes, such as a MAC address
+	text
+	seconds // a time
+	present // a header: it is there or not
+)
+
+// field is a name.
+type field struct {
+	name  string
+	kind  kind
+	parts []string                                       // fields of package trace, "BTH.psn"
+	get   func(f *Filter, p *trace.Packet) (value, bool) // of others
+}
+
+// Wireshark has Wireshark's names of the fields of package trace, each as "header.field".
+var Wireshark = map[string]string{
 	"Ethernet.destination": "eth.dst", "Ethernet.source": "eth.src", "Ethernet.ethertype": "eth.type",
 	"VLAN.priority": "vlan.priority", "VLAN.dei": "vlan.dei", "VLAN.vlan": "vlan.id", "VLAN.ethertype": "vlan.etype",
 	"IPv4.version": "ip.version", "IPv4.tos": "ip.dsfield", "IPv4.total length": "ip.len",
@@ -63,3 +92,116 @@ var names = map[string]string{
 	"CM REJ.local id": "infiniband.cm.rej.localcommid", "CM REJ.remote id": "infiniband.cm.rej.remotecommid",
 	"CM REJ.reason": "infiniband.cm.rej.reason", "CM REJ.of": "infiniband.cm.rej.msgrej",
 }
+
+// ours are names of fields for which Wireshark has none.
+var ours = map[string]string{
+	"BTH.fecn": "roce.bth.fecn", "BTH.becn": "roce.bth.becn", "XRCETH.srqn": "roce.xrceth.srqn",
+	"FETH.selectivity": "roce.feth.selectivity", "FETH.placement": "roce.feth.placement",
+	"payload.payload": "infiniband.payload", "pad.pad": "roce.pad",
+}
+
+// several are names that stand for more than one.
+var several = map[string][]string{
+	"ip.addr": {"ip.src", "ip.dst"}, "ipv6.addr": {"ipv6.src", "ipv6.dst"}, "udp.port": {"udp.srcport", "udp.dstport"},
+	"eth.addr": {"eth.src", "eth.dst"}, "roce.qp": {"infiniband.bth.destqp", "infiniband.deth.srcqp"},
+}
+
+// kinds are of those that are no numbers.
+var kinds = map[string]kind{
+	"eth.dst": octets, "eth.src": octets, "ip.src": address, "ip.dst": address, "ipv6.src": address,
+	"ipv6.dst": address, "infiniband.grh.sgid": address, "infiniband.grh.dgid": address,
+	"infiniband.bth.opcode": opcode, "infiniband.payload": octets, "roce.pad": octets,
+}
+
+// headers are names of what is there or not, and the headers of package trace that make it so.
+var headers = map[string][]string{
+	"eth": {"Ethernet"}, "vlan": {"VLAN"}, "sll": {"SLL", "SLL2"}, "erf": {"ERF"}, "ip": {"IPv4"}, "ipv6": {"IPv6"},
+	"udp": {"UDP"}, "infiniband": {"BTH"}, "infiniband.lrh": {"LRH"}, "infiniband.grh": {"GRH"},
+	"infiniband.bth": {"BTH"}, "infiniband.reth": {"RETH", "AtomicETH"}, "infiniband.aeth": {"AETH"},
+	"infiniband.atomiceth": {"AtomicETH"}, "infiniband.atomicacketh": {"AtomicAckETH"},
+	"infiniband.deth": {"DETH"}, "infiniband.mad": {"MAD"}, "roce.xrceth": {"XRCETH"}, "roce.feth": {"FETH"},
+}
+
+// others are of the record, or what only we know of a packet.
+var others = []field{
+	{"frame.number", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Number), true }},
+	{"frame.len", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Length), true }},
+	{"frame.cap_len", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+		return num(len(p.Data) - p.Cut), true
+	}},
+	{"frame.time_relative", seconds, nil, func(f *Filter, p *trace.Packet) (value, bool) {
+		return value{n: order(p.Time - f.first)}, true
+	}},
+	{"frame.time_epoch", seconds, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+		return value{n: order(p.Time)}, true
+	}},
+	{"frame.interface_name", text, nil, said(func(p *trace.Packet) string { return p.Name })},
+	{"frame.comment", text, nil, said(func(p *trace.Packet) string { return p.Comment })},
+	{"frame.packet_flags_direction", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+		return num(int(p.Direction)), p.Direction != 0
+	}},
+	{"roce.src", address, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+		src, _ := p.GIDs()
+		return value{b: src[:]}, !src.IsZero()
+	}},
+	{"roce.dst", address, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+		_, dst := p.GIDs()
+		return value{b: dst[:]}, !dst.IsZero()
+	}},
+	{"roce.kind", text, nil, said(func(p *trace.Packet) string { return p.Kind.String() })},
+	{"roce.icrc", text, nil, said(func(p *trace.Packet) string {
+		if !p.Parsed {
+			return ""
+		}
+		return p.ICRC.String()
+	})},
+	{"roce.problem", text, nil, said(func(p *trace.Packet) string { return p.Problem })},
+	{"roce.line", text, nil, said(func(p *trace.Packet) string { return string(p.AppendLine(nil)) })},
+	{"roce.part", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Part), p.Part > 0 }},
+	{"roce.payload_len", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+		return num(len(p.Wire.Payload)), p.Parsed
+	}},
+}
+
+// said is a text of a packet, which is not there if it is empty.
+func said(of func(p *trace.Packet) string) func(*Filter, *trace.Packet) (value, bool) {
+	return func(_ *Filter, p *trace.Packet) (value, bool) {
+		s := of(p)
+		return value{b: []byte(s)}, s != ""
+	}
+}
+
+func num(n int) value { return value{n: uint64(n)} }
+
+// order makes signed numbers unsigned ones in the same order.
+func order(n int64) uint64 { return uint64(n) ^ 1<<63 }
+
+// fields are all of them by name.
+var fields = func() map[string]*field {
+	all := map[string]*field{}
+	for _, table := range []map[string]string{Wireshark, ours} {
+		for part, name := range table {
+			if all[name] == nil {
+				all[name] = &field{name: name, kind: kinds[name]}
+			}
+			all[name].parts = append(all[name].parts, part)
+		}
+	}
+	for name, of := range several {
+		x := &field{name: name, kind: kinds[of[0]]}
+		for _, part := range of {
+			x.parts = append(x.parts, all[part].parts...)
+		}
+		all[name] = x
+	}
+	for name, of := range headers {
+		all[name] = &field{name: name, kind: present, parts: of}
+	}
+	for i := range others {
+		all[others[i].name] = &others[i]
+	}
+	return all
+}()
+
+// Fields returns all names that an expression may have, sorted.
+func Fields() []string { return slices.Sorted(maps.Keys(fields)) }
