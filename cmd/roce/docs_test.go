@@ -54,6 +54,9 @@ func TestTheDocsShowCommandsThatExist(t *testing.T) {
 			lines = named
 		}
 		for _, m := range lines.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(m[1], "run: ") {
+				continue // what roce run has said
+			}
 			found++
 			args := words(m[1])
 			root := newRoot()

@@ -56,7 +56,8 @@ of the repository; docs/course has a course of two afternoons made of them.`,
 	c.Flags().BoolVar(&open, "open", false, "open the page of all lessons in a browser, at LESSON if one is named")
 	c.Flags().BoolVar(&text, "text", false, "stay in the terminal")
 	c.Flags().BoolVar(&o.JSON, "json", false,
-		"the lesson and its play as JSON: packets with all fields, records, queues and memory over time, what came of a change")
+		"the lesson and its play as JSON: packets with all fields, records, queues and memory over time, "+
+			"what came of a change")
 	c.Flags().StringSliceVar(&o.Changes, "change", nil,
 		"do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, such as `drop:2`")
 	c.Flags().StringVar(&html, "html", "", "write all lessons, to play with in a browser, to a `file`")

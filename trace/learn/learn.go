@@ -9,7 +9,7 @@
 //	text.go        texts, and how they point at what happened
 //	steps.go       the walk: which sentence is read at which moment
 //	claim.go       claims: what a play must show
-//	changed.go     a play that a student has changed; bound.go: sentences that claims are bound to
+//	changed.go     a play that a student has changed
 //	ends.go        the hosts of most lessons
 //	show.go        a play as text for a terminal; picture.go the same as SVG
 //	docs.go        the lessons as pages of the repository, docs/learn
