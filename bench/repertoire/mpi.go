@@ -76,8 +76,8 @@ func mpiPlay(s figures.Setting, words, rank, line string) figures.Play {
 	words = strings.ReplaceAll(words, "NET", s.B.Addr.String()+"/24")
 	client := Words(fmt.Sprintf("mpirun --bind-to none --leave-session-attached %s %s : %s", words,
 		job("localhost", s.A), job("other", s.B)))
-	client.Env = append(mpiEnv(s), fmt.Sprintf("OMPI_MCA_plm_rsh_agent=%s host -at %s:%d", s.Bench, s.B.Addr, HostPort))
-	server := Words(fmt.Sprintf("%s host -on %s:%d", s.Bench, s.B.Addr, HostPort))
+	client.Env = append(mpiEnv(s), fmt.Sprintf("OMPI_MCA_plm_rsh_agent=%s host -at %s", s.Bench, s.B.Addr))
+	server := Words(fmt.Sprintf("%s host -on %s", s.Bench, s.B.Addr))
 	server.Env = mpiEnv(s)
 	return figures.Play{Proto: "tcp", Port: HostPort, Server: server, Client: client, Margin: mpiMargin}
 }
