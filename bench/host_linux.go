@@ -43,7 +43,8 @@ func hostMain(ctx context.Context, args []string) error {
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", "hostname other; "+strings.TrimSuffix(line, "\x00"))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS} // two hosts have two names
+	// Two hosts have two names.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd.Run()
 }
 

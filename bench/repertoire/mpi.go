@@ -86,5 +86,6 @@ func mpiPlay(s figures.Setting, words, rank, line string) figures.Play {
 const mpiMargin = 0.4
 
 func mpiEnv(s figures.Setting) []string {
-	return []string{"GOROCE_LIBRARIES=" + s.MPI, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+	return []string{"GOROCE_LIBRARIES=" + s.MPI, "UCX_WARN_UNUSED_ENV_VARS=n", "OMPI_ALLOW_RUN_AS_ROOT=1",
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 }

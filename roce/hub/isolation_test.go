@@ -194,8 +194,8 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, make([]byte, 64), d.memory)
 }
 
-// TestQueuePairs: numbers are of the process's slot, and who sends to the queue pair of a connection
-// that is another's changes nothing there, though it has the same address as the peer, and the key.
+// TestQueuePairs: numbers are of the process's slot, and who sends to the queue pair of another's
+// connection changes nothing there, though it has the same address as the peer, and the key.
 func TestQueuePairs(t *testing.T) {
 	own := alone(t)
 	begin(t, Config{Processes: 7})
