@@ -7,12 +7,15 @@ import (
 	"bufio"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"github.com/goroce/goroce/bench/repertoire"
 )
 
 func hostMain(ctx context.Context, args []string) error {
@@ -20,10 +23,11 @@ func hostMain(ctx context.Context, args []string) error {
 	on := f.String("on", "", "address where a command is waited for")
 	at := f.String("at", "", "address where it is brought; the host's name follows, and the command")
 	f.Parse(args)
+	port := fmt.Sprint(repertoire.HostPort) // of both: to mpirun a colon ends the line
 	if *on == "" {
-		return bring(*at, strings.Join(f.Args()[min(1, f.NArg()):], " "))
+		return bring(net.JoinHostPort(*at, port), strings.Join(f.Args()[min(1, f.NArg()):], " "))
 	}
-	l, err := net.Listen("tcp", *on)
+	l, err := net.Listen("tcp", net.JoinHostPort(*on, port))
 	if err != nil {
 		return err
 	}
@@ -39,7 +43,8 @@ func hostMain(ctx context.Context, args []string) error {
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", "hostname other; "+strings.TrimSuffix(line, "\x00"))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS} // two hosts have two names
+	// Two hosts have two names.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd.Run()
 }
 

@@ -79,14 +79,15 @@ func TestContained(t *testing.T) {
 	built("mpicc", "mpi.c", "mpi")
 	built("g++", "gloo.cc", "gloo", "-std=c++14", "-lgloo", "-pthread")
 	modules := pyverbs(t, "/", tests)
-	const fio = "roce run -q -- fio --thread --name=x --ioengine=rdma --port=8888 --bs=64k --size=16m --verify_state_save=0 --verify=crc32c "
+	const fio = "roce run -q -- fio --thread --name=x --ioengine=rdma --port=8888 --bs=64k --size=16m " +
+		"--verify_state_save=0 --verify=crc32c "
 	for _, c := range []struct{ name, line, want string }{
-		{"mpi", "mpirun -n 4 --oversubscribe --mca pml ucx --mca mpi_yield_when_idle 1 -x UCX_TLS=rc,self -x UCX_NET_DEVICES=roce0:1 " +
-			"roce run -q -- /tests/mpi together 2 </dev/null", `(?m)^right: \d+ bytes of each of 4 ranks`},
+		{"mpi", "mpirun -n 4 --oversubscribe --mca pml ucx --mca mpi_yield_when_idle 1 -x UCX_TLS=rc,self " +
+			"-x UCX_NET_DEVICES=roce0:1 roce run -q -- /tests/mpi together 2 </dev/null", `(?m)^right: \d+ bytes of each of 4 ranks`},
 		{"gloo", "mkdir /tmp/meet; for rank in 0 1 2; do roce run -q -- /tests/gloo /tmp/meet $rank 3 & done; wait",
 			`(?s)(rank \d: right, over ibverbs, .*){3}`},
-		{"fio", serves + fio + "--rw=read --iodepth=256 & serves 8888; " + fio + "--rw=write --iodepth=8 --hostname=127.0.0.1 --verb=send " +
-			"--do_verify=0 && wait $!", `(?s)err= 0.*err= 0`},
+		{"fio", serves + fio + "--rw=read --iodepth=256 & serves 8888; " + fio + "--rw=write --iodepth=8 " +
+			"--hostname=127.0.0.1 --verb=send --do_verify=0 && wait $!", `(?s)err= 0.*err= 0`},
 		{"pyverbs", "cd /tests && roce run -q -- python3 run_tests.py -v --dev roce0 --gid 0 " + modules, `Ran [1-9]\d* tests(.*\n)+OK`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -76,8 +76,8 @@ func mpiPlay(s figures.Setting, words, rank, line string) figures.Play {
 	words = strings.ReplaceAll(words, "NET", s.B.Addr.String()+"/24")
 	client := Words(fmt.Sprintf("mpirun --bind-to none --leave-session-attached %s %s : %s", words,
 		job("localhost", s.A), job("other", s.B)))
-	client.Env = append(mpiEnv(s), fmt.Sprintf("OMPI_MCA_plm_rsh_agent=%s host -at %s:%d", s.Bench, s.B.Addr, HostPort))
-	server := Words(fmt.Sprintf("%s host -on %s:%d", s.Bench, s.B.Addr, HostPort))
+	client.Env = append(mpiEnv(s), fmt.Sprintf("OMPI_MCA_plm_rsh_agent=%s host -at %s", s.Bench, s.B.Addr))
+	server := Words(fmt.Sprintf("%s host -on %s", s.Bench, s.B.Addr))
 	server.Env = mpiEnv(s)
 	return figures.Play{Proto: "tcp", Port: HostPort, Server: server, Client: client, Margin: mpiMargin}
 }
@@ -86,5 +86,6 @@ func mpiPlay(s figures.Setting, words, rank, line string) figures.Play {
 const mpiMargin = 0.4
 
 func mpiEnv(s figures.Setting) []string {
-	return []string{"GOROCE_LIBRARIES=" + s.MPI, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+	return []string{"GOROCE_LIBRARIES=" + s.MPI, "UCX_WARN_UNUSED_ENV_VARS=n", "OMPI_ALLOW_RUN_AS_ROOT=1",
+		"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 }
