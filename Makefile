@@ -12,6 +12,7 @@
 # make bench FULL=1       everything, in an hour or two: more ports, references, guests, loss, many connections
 # make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
 # make tarball   for this processor one file with command, libraries and documents, and a .deb, in dist/
+# make site      lessons, course, slides and documents in dist/site, for any web server
 # make dist      what a release consists of, in dist/: binaries, tarballs, manual pages, completions, SBOMs, SHA256SUMS
 # make dist-twice    the same from two clones, and from an empty cache: are the sums equal?
 # make images    OCI images of the tarballs, in dist/: the command alone; libraries and perftest on Debian (docs/adopt.md)
@@ -61,7 +62,7 @@ EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
 # packets and archives, the rival of a test of the benchmark's network, the emulators, what the tag
 # verbs needs, and a browser for the page of the traces, with a font.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin python3-pyverbs gcc libc6-dev chromium-headless-shell fonts-dejavu-core
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin python3-pyverbs openmpi-bin libopenmpi-dev gcc libc6-dev chromium-headless-shell fonts-dejavu-core
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -86,7 +87,7 @@ TEST := $(SKIPS) $(FLAGS)
 # Systems that a release has binaries for.
 RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
-.PHONY: dropin roce-dropin tarball dist dist-twice images lint test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: site dropin roce-dropin tarball dist dist-twice images lint test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -136,6 +137,7 @@ unit:
 	$(TEST) -skip '^(TestWorlds|TestSwarm|TestCrowd|TestLives)$$' $(WAITING) $$($(GO) list ./... | grep -v /interop)
 	$(TEST) -tags purego ./wire
 	cd examples/grpc && $(GO) test $(FLAGS) ./...
+	cd internal/site && $(GO) test $(FLAGS) ./...
 	@if [ -e /usr/include/infiniband/verbs.h ]; then \
 		cd dropin && CGO_ENABLED=1 $(GO) vet -buildmode=c-shared -trimpath ./... && $(GO) test $(FLAGS) -count=1 .; \
 	else \
@@ -217,11 +219,11 @@ roce-dropin: dropin
 
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours, and those over the libraries of dropin: some minutes. Of each make test plays one.
-programs: PACKAGES += fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
+programs: PACKAGES += bubblewrap g++ libgloo-dev fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
 programs: packages
 	test -e dropin/build/debian13/usr/bin/ib_write_bw || debootstrap --variant=minbase \
 		--include=perftest,ibverbs-utils,python3-pyverbs,iproute2 trixie dropin/build/debian13
-	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
+	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|MPI|MPIFigures|MPIKilled|MPIHostLeaves|Contained|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
 	cd dropin && GOROCE_PROGRAMS=shared CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client)|SocketPrograms|Rcopy)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong|Unmodified|Pyverbs|Panic)$$' -v ./interop
 
@@ -265,6 +267,14 @@ mutants:
 # bench/net.jsonl, so that a run that was stopped goes on. CASE=alone/64k plays a part.
 bench: $(if $(OLD),,packages)
 	$(GO) run ./bench $(if $(NET),net $(if $(CASE),-case $(CASE))) $(if $(OLD),-old $(OLD)) $(if $(FULL),-full)
+
+# Lessons, course, slides and documents in a folder that any web server can have. With AXE, the
+# axe.min.js of the npm package axe-core, nothing may break a rule of it.
+site:
+	rm -rf dist/site
+	cd internal/site && $(GO) run -pgo=off . -root ../.. -out ../../dist/site
+	@if [ -n "$(AXE)" ]; then cd internal/site && $(GO) test $(FLAGS) -run '^TestAccessible$$' . -axe $(abspath $(AXE)); fi
+	@echo "dist/site: index.html is the door; lessons.html also opens from disk"
 
 # The profile by which the command is built. Wants the same.
 pgo: packages

@@ -1,16 +1,22 @@
 package main
 
 // What is said of a command line that no command understands. Stages: the words behind a command
-// (operands), subcommands that there are not (group, helpTopics), options (badOption). Each says
-// what was wrong and, in the words of the command's usage line, what would be right.
+// (operands), subcommands that there are not (group, helpTopics), and what may have been meant by
+// them, options (badOption). Each says what was wrong and, in the words of the command's usage
+// line, what would be right.
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/goroce/goroce/cmd/roce/internal/similar"
+	"github.com/goroce/goroce/trace/learn"
 )
 
 // operands takes least to most words behind a command, as its usage line has them.
@@ -41,15 +47,63 @@ func group(c *cobra.Command) *cobra.Command {
 	return c
 }
 
+// unknownCommand names what may have been meant: a command of these, one elsewhere, the one that
+// does what a program of rdma-core does, or a lesson.
 func unknownCommand(c *cobra.Command, name string) error {
 	said := fmt.Sprintf("%s has no command %q", c.CommandPath(), name)
-	if c.SuggestionsMinimumDistance <= 0 {
-		c.SuggestionsMinimumDistance = 2
+	var own []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			own = append(own, sub.Name())
+		}
 	}
-	if similar := c.SuggestionsFor(name); len(similar) > 0 {
-		said += " (is it " + strings.Join(similar, " or ") + "?)"
+	meant := similar.To(name, own)
+	if other, ok := others[name]; ok {
+		meant = []string{c.Root().Name() + " " + other}
+	} else if meant == nil {
+		meant = elsewhere(c.Root(), name)
+	}
+	if meant != nil {
+		said += " (is it " + strings.Join(meant, " or ") + "?)"
 	}
 	return fmt.Errorf("%s; \"%s --help\" lists all", said, c.CommandPath())
+}
+
+// others are programs that people know by heart, and what does here what they do. Those of perftest
+// are found by their names: ib_write_bw is perf write-bw.
+var others = map[string]string{
+	"ibv_devices": "devices", "rdma": "devices", "ibv_devinfo": "devinfo", "ibstat": "devinfo",
+	"show_gids": "devinfo -v", "ibv_rc_pingpong": "pingpong", "ibv_uc_pingpong": "pingpong --type uc",
+	"ibv_ud_pingpong": "pingpong --type ud", "ibv_srq_pingpong": "pingpong --srq", "ping": "doctor",
+	"tcpdump": "trace capture", "tshark": "trace decode", "wireshark": "trace serve",
+}
+
+// elsewhere are the commands of the whole tree, and the lessons, that a name may stand for.
+func elsewhere(root *cobra.Command, name string) (lines []string) {
+	paths := map[string]string{}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				paths[sub.Name()] = sub.CommandPath()
+				walk(sub)
+			}
+		}
+	}
+	walk(root)
+	for _, l := range learn.All() {
+		if _, taken := paths[l.Name]; !taken {
+			paths[l.Name] = root.Name() + " learn " + l.Name
+		}
+	}
+	perftest := strings.ReplaceAll(strings.TrimPrefix(name, "ib_"), "_", "-")
+	if _, ok := paths[perftest]; ok {
+		return []string{paths[perftest]}
+	}
+	for _, near := range similar.To(perftest, slices.Sorted(maps.Keys(paths))) {
+		lines = append(lines, paths[near])
+	}
+	return lines[:min(len(lines), 4)]
 }
 
 // helpTopics lets "help" refuse what is no command.

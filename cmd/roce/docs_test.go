@@ -1,7 +1,8 @@
 package main
 
 // Each command that a document shows exists, with its options. Stages: the lines of code of all
-// documents that begin with roce; of each, the command and the options as cobra knows them.
+// documents that begin with roce, and in the course all code that does; of each, the command and
+// the options as cobra knows them.
 
 import (
 	"os"
@@ -35,14 +36,24 @@ func words(line string) []string {
 	return args
 }
 
+// named is a command in the middle of a text.
+var named = regexp.MustCompile("`(?:sudo )?roce ([a-z][^`]*)`")
+
 func TestTheDocsShowCommandsThatExist(t *testing.T) {
 	names, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
+	course, err := filepath.Glob("../../docs/course/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, course)
 	found := 0
-	for _, name := range append(names, "../../README.md", "../../CONTRIBUTING.md") {
+	for _, name := range append(append(names, "../../README.md", "../../CONTRIBUTING.md"), course...) {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
-		for _, m := range shown.FindAllStringSubmatch(string(text), -1) {
+		lines := shown
+		if strings.Contains(name, "course") {
+			lines = named
+		}
+		for _, m := range lines.FindAllStringSubmatch(string(text), -1) {
 			found++
 			args := words(m[1])
 			root := newRoot()

@@ -99,6 +99,8 @@ either end may be one of those programs on a machine with an RDMA device.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
+
+		PersistentPreRun: paint,
 	}
 	root.SetVersionTemplate("roce {{.Version}}\n")
 	root.SetFlagErrorFunc(badOption)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/goroce/goroce/roce/hub"
+	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/wire"
 )
 
@@ -184,7 +185,8 @@ func services(all []hub.Service) string {
 	var list []string
 	for _, s := range all {
 		if space, port, ok := wire.CMServicePort(s.ID); ok {
-			list = append(list, fmt.Sprintf("%v %d", space, port))
+			name := strings.TrimPrefix(rdmacm.PortSpace(space).String(), "RDMA_PS_")
+			list = append(list, fmt.Sprintf("%s %d", name, port))
 		} else {
 			list = append(list, fmt.Sprintf("service 0x%x", s.ID))
 		}

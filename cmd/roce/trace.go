@@ -70,13 +70,14 @@ func traceExplainCommand() *cobra.Command {
 		Short: "Explain a packet byte by byte, or what a status, syndrome, event or counter means",
 		Long: `explain shows a packet byte by byte: the N-th of a capture file, or one given in hexadecimal digits, which may begin at
 Ethernet, IP or the BTH. Of a completion status, a syndrome, an asynchronous event, a drop counter or a rejection of the connection
-manager it says what it means, what its usual causes are and where to look.`,
+manager it says what it means, what its usual causes are and where to look. Of a term of the lessons, such as rkey, it says what it is.`,
 		Example: `  roce trace explain demo.pcapng#3
   roce trace explain "0a40ffff 00000012 80000005 00001000 00002000 00000033 00000000 12345678"
   roce trace explain 9                      a completion status, as its name or its text is
   roce trace explain 0x62                   a syndrome
   roce trace explain "event 3"
-  roce trace explain rx_icrc_errors`,
+  roce trace explain rx_icrc_errors
+  roce trace explain rkey`,
 		Args: func(c *cobra.Command, args []string) error {
 			if list {
 				return operands(0, 0)(c, args)

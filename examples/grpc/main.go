@@ -5,7 +5,8 @@
 //	grpc -listen 10.0.0.1:8081
 //	grpc -ask 10.0.0.1:8081
 //
-// On one machine the two need an address each: grpc -ask 127.0.0.1:8081 -from 127.0.0.2.
+// On one machine the two need an address each: on loopback the client finds one, elsewhere it is
+// told one by -from.
 package main
 
 import (

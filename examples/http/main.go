@@ -4,7 +4,8 @@
 //	http -listen 10.0.0.1:8080                    serves the working directory
 //	http -get http://10.0.0.1:8080/go.mod         prints a file of it
 //
-// On one machine the two need an address each: http -get http://127.0.0.1:8080/ -from 127.0.0.2.
+// On one machine the two need an address each: on loopback the client finds one, elsewhere it is
+// told one by -from.
 package main
 
 import (
@@ -77,8 +78,7 @@ func fetch(ctx context.Context, url, from string, out io.Writer) error {
 	}
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; another address of this machine is the client's with -from (in a program: Dialer.Local)",
-			err)
+		return fmt.Errorf("%w; here that is -from", err)
 	}
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ var colors = []string{"#0072b2", "#999999", "#e69f00", "#009e73", "#cc79a7", "#5
 
 const (
 	fontSize = 13
-	charWide = 7.2 // of the font, about
+	charWide = 8.0 // of the font, about
 	margin   = 16
 )
 

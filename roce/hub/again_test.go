@@ -222,8 +222,8 @@ func TestNobodys(t *testing.T) {
 	}
 }
 
-// TestAnotherProgram: a process becomes another program, which knows nothing of the device: its slot
-// is given back.
+// TestAnotherProgram: a process becomes another program, which knows nothing of the device: its
+// slot is given back.
 func TestAnotherProgram(t *testing.T) {
 	own := alone(t)
 	begin(t, Config{Processes: 1})

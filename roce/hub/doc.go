@@ -1,8 +1,8 @@
 // Package hub lets many processes share an address: it makes the sockets of the address and gives
 // each process those of a slot, to which the kernel steers what is for that process's queue pairs.
 // What they send or receive does not go through the hub, but for the messages of the connection
-// manager (queue pair 1 is one, for all) and packets of foreign senders that come to another process
-// than their own, which should be few.
+// manager (queue pair 1 is one, for all) and packets of foreign senders that come to another
+// process than their own, which should be few.
 //
 //	process ── hub:10.0.0.2 ──┐   slot 1: its sockets, its part of the queue pair numbers and of
 //	process ── hub:10.0.0.2 ──┤   slot 2  the communication IDs

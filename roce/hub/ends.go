@@ -45,9 +45,9 @@ func (a *address) expect(pid, slot int) {
 	})
 }
 
-// wait waits for the end of a process that is away, or of its being away; or it does not use its slot
-// any more, and not only because it is about to open it: it has closed its device, and could not say
-// so, or has become another program.
+// wait waits for the end of a process that is away, or of its being away; or it does not use its
+// slot any more, and not only because it is about to open it: it has closed its device, and could
+// not say so, or has become another program.
 func (a *address) wait(ctx context.Context, p *process, dead <-chan struct{}) {
 	tick := time.NewTicker(closeTime)
 	defer tick.Stop()

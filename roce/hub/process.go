@@ -71,6 +71,10 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	defer c.Close()
 	pid, err := hub.Peer(c.UnixConn)
 	if err != nil {
+		c.SetReadDeadline(time.Now().Add(firstTime))
+		if asks, err := c.Hear(); err == nil { // unread, it would hide the answer
+			asks.Close()
+		}
 		return errors.Join(err, c.Say(hub.KindJoin, hub.Joined{Answer: hub.Answer{Error: err.Error()}}))
 	}
 	dead, forget, err := watch(pid)

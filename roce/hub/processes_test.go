@@ -78,6 +78,11 @@ func TestMain(m *testing.M) {
 		if err = json.Unmarshal([]byte(rest), &m); err == nil {
 			err = m.be()
 		}
+	case "stranger":
+		var path, where string
+		if _, err = fmt.Sscan(rest, &path, &where); err == nil {
+			err = beStranger(path, where)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "***", part, rest, err)

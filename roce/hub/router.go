@@ -176,8 +176,8 @@ func (a *address) foreign(f *wire.Frame) {
 	}
 }
 
-// brings gives a packet that came to one process, nil: to slot 0, to the one whose it is. The caller
-// has the lock.
+// brings gives a packet that came to one process, nil: to slot 0, to the one whose it is. The
+// caller has the lock.
 func (a *address) brings(from *process, f *wire.Frame) {
 	slot := wire.OwnerOf((*wire.BTH)(f.Body).DestQP(), len(a.slots))
 	to, taken := a.who.slots[slot], false

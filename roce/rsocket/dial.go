@@ -27,7 +27,8 @@ type Options struct {
 	Kind    string
 	Open    func(addr netip.Addr) (*roce.Device, error)
 	QP1     func(dev *roce.Device) (rdmacm.QP1, error)
-	// Local is the address that Dial connects from; the zero Addr: the system chooses.
+	// Local is the address that Dial connects from; the zero Addr: the system chooses. On loopback
+	// Dial takes another one of 127.0.0.0/8 if the system's choice is another process's.
 	Local netip.Addr
 	TOS   uint8 // IPv4 TOS or IPv6 traffic class
 	// Backlog is how many connections may wait for Accept; 0 is 128.
@@ -57,7 +58,33 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	}
 	m := &maker{cfg: cfg}
 	c, err := m.dial(ctx, address, m.connConfig(&d.Options))
+	if errors.Is(err, syscall.EADDRINUSE) && !d.Local.IsValid() && d.Devices == nil {
+		c, err = d.dialBeside(ctx, m, address, err)
+	}
 	return c, opError("dial", nil, text(address), err)
+}
+
+// loopbacks is how many addresses of 127.0.0.0/8 are tried beside the peer's.
+const loopbacks = 32
+
+// dialBeside dials from another address, as the own one is another process's: on loopback, where
+// all are this machine's, from the next one that is free. busy is what was said of the own one.
+func (d *Dialer) dialBeside(ctx context.Context, m *maker, address string, busy error) (*Conn, error) {
+	host, _, _ := net.SplitHostPort(address)
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	o := d.Options
+	o.Local, _ = netip.ParseAddr(host)
+	for range loopbacks {
+		if o.Local = o.Local.Next(); !o.Local.Is4() || !o.Local.IsLoopback() {
+			break
+		}
+		if c, err := m.dial(ctx, address, m.connConfig(&o)); !errors.Is(err, syscall.EADDRINUSE) {
+			return c, err
+		}
+	}
+	return nil, fmt.Errorf("%w; Dialer.Local names another address of this machine", busy)
 }
 
 func (m *maker) dial(ctx context.Context, address string, cfg *rdmacm.ConnConfig) (*Conn, error) {

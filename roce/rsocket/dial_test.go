@@ -182,3 +182,28 @@ func TestListenerClosed(t *testing.T) {
 	_, err := d.Dial(bg, l.Addr().String())
 	require.Error(t, err)
 }
+
+// TestDialBeside: on one machine the client takes an address of its own, as the server's is taken.
+func TestDialBeside(t *testing.T) {
+	taken := open(t, "udp:127.0.0.1") // as another process's
+	l, err := Listen(bg, "127.0.0.1:0", &Options{Devices: []*roce.Device{taken}})
+	require.NoError(t, err)
+	defer l.Close()
+	c, err := Dial(bg, l.Addr().String())
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.2", c.LocalAddr().(*Addr).IP.String())
+	s, err := l.Accept()
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.NoError(t, s.Close())
+
+	tried := 0
+	none := &Dialer{Options{Open: func(netip.Addr) (*roce.Device, error) {
+		tried++
+		return nil, syscall.EADDRINUSE
+	}}}
+	_, err = none.Dial(bg, l.Addr().String())
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	require.ErrorContains(t, err, "Dialer.Local")
+	require.Equal(t, 1+loopbacks, tried)
+}

@@ -39,8 +39,9 @@
 //     life, every Config.KeepAlive, and the some 10 s in which they are repeated.
 //   - Addresses are of type *Addr, which has the fields and methods of *net.TCPAddr. There is no
 //     SyscallConn: a descriptor says when, and has no bytes.
-//   - Two processes on one machine need an address each, such as 127.0.0.1 and 127.0.0.2, or a
-//     device of a hub, "hub:127.0.0.1", in Options.Devices (docs/library.md).
+//   - Two processes on one machine need an address each, such as 127.0.0.1 and 127.0.0.2, which
+//     Dial takes by itself, or a device of a hub, "hub:127.0.0.1", in Options.Devices
+//     (docs/library.md).
 //   - A connection has half a megabyte of registered memory: Config.SendBuffer and ReceiveBuffer.
 //   - net.Buffers are written together by Conn.WriteBuffers; their own WriteTo writes one by one.
 //

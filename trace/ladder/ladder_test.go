@@ -42,6 +42,7 @@ func TestText(t *testing.T) {
 	require.NoError(t, l.WriteText(&out))
 	lines := strings.Split(out.String(), "\n")
 	require.Contains(t, lines[0], l.columns[0])
+	require.LessOrEqual(t, utf8.RuneCountInString(lines[0]), screen)
 	require.Contains(t, out.String(), "packets more")
 	require.NotContains(t, out.String(), "\x1b")
 	arrows := 0

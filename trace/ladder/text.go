@@ -12,6 +12,7 @@ import (
 const (
 	textMargin = 24 // number and time
 	textGap    = 52 // between two lines
+	screen     = 80 // of two lines nothing is wider, so that no line of them wraps
 )
 
 // WriteText writes the diagram as text.
@@ -19,7 +20,11 @@ func (l *Ladder) WriteText(out io.Writer) error {
 	var b strings.Builder
 	head := strings.Repeat(" ", textMargin)
 	for i, c := range l.columns {
-		head = padTo(head, textMargin+i*textGap-len(c)/2) + c
+		at := textMargin + i*textGap - len(c)/2
+		if i == 1 && len(l.columns) == 2 {
+			at = min(at, screen-len(c))
+		}
+		head = padTo(head, at) + c
 	}
 	b.WriteString(strings.TrimRight(head, " ") + "\n")
 	for i := range l.rows {

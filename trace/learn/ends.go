@@ -37,10 +37,12 @@ func two(w *world.World, t qp.QPType) (a, b *end) {
 	return a, b
 }
 
-// connected makes two and connects them.
+// connected makes two and connects them. What their programs do begins a microsecond later, so that
+// there is a moment before it.
 func connected(w *world.World, t qp.QPType) (a, b *end) {
 	a, b = two(w, t)
 	w.Connect(a.QP, b.QP)
+	w.RunFor(world.Microsecond)
 	return a, b
 }
 

@@ -7,7 +7,9 @@
 //
 //	learn.go       what a lesson is; all of them, in reading order
 //	text.go        texts, and how they point at what happened
+//	steps.go       the walk: which sentence is read at which moment
 //	claim.go       claims: what a play must show
+//	changed.go     a play that a student has changed; bound.go: sentences that claims are bound to
 //	ends.go        the hosts of most lessons
 //	show.go        a play as text for a terminal; picture.go the same as SVG
 //	docs.go        the lessons as pages of the repository, docs/learn
@@ -19,6 +21,7 @@ package learn
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/goroce/goroce/trace/world"
 )
@@ -33,7 +36,9 @@ type Lesson struct {
 	// see text.go. Lines that begin with four blanks are kept as they are.
 	Text string
 	// NIC says what is different with a network adapter that does RDMA in hardware; "" if nothing.
-	NIC      string
+	NIC string
+	// Inside is what a NIC does of it, stage by stage; nil: it is not told.
+	Inside   []Stage
 	Scenario world.Scenario
 	Claims   []Claim // in the order of the text
 	Question string
@@ -45,6 +50,17 @@ type Lesson struct {
 	SetUp    bool   // what happens before the first request is worth seeing, too
 }
 
+// Stage is something that happens inside of a NIC.
+type Stage struct {
+	Step string `json:"step"` // R1 to R6 on the side that asks; "B" at the peer
+	Name string `json:"name"`
+	NIC  string `json:"nic"`  // what a NIC does
+	Here string `json:"here"` // what this stack does instead
+	Time int64  `json:"time"` // Page sets it
+
+	cue string // when: as in a text, see steps.go
+}
+
 // Chapter is lessons that belong together.
 type Chapter struct {
 	Name, Title string
@@ -54,7 +70,7 @@ type Chapter struct {
 
 // Chapters returns all lessons in reading order.
 func Chapters() []*Chapter {
-	return []*Chapter{&operations, &refusals, &setup, &loss, &myths, &costs, &memory, &outside}
+	return []*Chapter{&operations, &refusals, &setup, &loss, &myths, &costs, &memory, &outside, &predictions}
 }
 
 // All returns all lessons in reading order.
@@ -78,7 +94,7 @@ func Find(name string) *Lesson {
 func (l *Lesson) Play(changes []world.Change) *world.Play {
 	p := world.Run(l.Scenario, changes)
 	p.Title = l.Title
-	p.Notes = append(p.Notes, notes(l.Text, p)...)
+	p.Notes = append(p.Notes, notes(Passages(l.Text, p), p)...)
 	return p
 }
 
@@ -106,6 +122,8 @@ type Page struct {
 	Why          []Passage `json:"why"`
 	Queues       bool      `json:"queues"`
 	SetUp        bool      `json:"setUp"`
+	Steps        []Step    `json:"steps"` // of the walk
+	Inside       []Stage   `json:"inside,omitempty"`
 	Terminal     bool      `json:"terminal"` // roce learn can play it, a browser cannot
 }
 
@@ -113,7 +131,16 @@ type Page struct {
 func (l *Lesson) Page(p *world.Play) Page {
 	x := Page{Name: l.Name, Title: l.Title, Text: Passages(l.Text, p), NIC: Passages(l.NIC, p),
 		Question: l.Question, Answers: l.Answers, Right: l.Right, Why: Passages(l.Why, p), Queues: l.Queues,
-		SetUp: l.SetUp, Terminal: l.Terminal}
+		SetUp: l.SetUp, Terminal: l.Terminal, Steps: l.Steps(p)}
+	for _, stage := range l.Inside {
+		stage.Time, _, _ = moment(strings.Fields(stage.cue), 0, p)
+		x.Inside = append(x.Inside, stage)
+	}
+	for _, text := range [][]Passage{x.Text, x.NIC, x.Why} {
+		for i := range text {
+			text[i] = withTerms(text[i])
+		}
+	}
 	for _, c := range Chapters() {
 		if slices.Contains(c.Lessons, l) {
 			x.Chapter, x.ChapterTitle = c.Name, c.Title

@@ -66,7 +66,7 @@ func TestAnyChange(t *testing.T) {
 				for _, d := range l.Differs(p) {
 					require.NotEmpty(t, d)
 				}
-				require.NoError(t, l.Show(io.Discard, p))
+				require.NoError(t, l.Show(io.Discard, p, 96))
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestShown(t *testing.T) {
 	for _, l := range All() {
 		p := l.Play(nil)
 		var text, picture bytes.Buffer
-		require.NoError(t, l.Show(&text, p))
+		require.NoError(t, l.Show(&text, p, 96))
 		require.Contains(t, text.String(), l.Title)
 		require.NotContains(t, text.String(), "{")
 		require.NoError(t, l.WriteSVG(&picture, p))

@@ -16,11 +16,15 @@ it takes. What is lost here you can let through (--change deliver:2), and lose s
 		{
 			Name: "lost-packet", Title: "A lost packet: go back",
 			Text: `
-A writes 5000 bytes, five packets. {2 lost}. B's device gets {3 RDMA_WRITE_MIDDLE} where it expected PSN 1001: one is missing. It does not
-keep packet 3, nor 4 and 5. It says once what it waits for: {7 NAK PSN sequence error}, with PSN 1001.
+A writes 5000 bytes, five packets. {1 RDMA_WRITE_FIRST} leaves, and {2 lost}. {3 RDMA_WRITE_MIDDLE} and two more follow it.
 
-A's device goes back to that PSN and sends everything again from there: {8 RDMA_WRITE_MIDDLE} and so on. This is called go-back-N. One lost
-packet has cost four. A's program sees nothing of it: {A 1 SUCCESS}, later than without.
+{: 3 arrives} B's device gets packet 3 where it expected PSN 1001: one is missing. It does not keep packet 3, nor 4 and 6. It says
+once what it waits for: {7 NAK PSN sequence error}, with PSN 1001.
+
+A's device goes back to that PSN and sends everything again from there: {8 RDMA_WRITE_MIDDLE}, {9 RDMA_WRITE_MIDDLE},
+{10 RDMA_WRITE_MIDDLE} and {11 RDMA_WRITE_LAST}. This is called go-back-N. One lost packet has cost four.
+
+{: without others} A's program sees nothing of it: {A 1 SUCCESS}, later than without.
 
 The packets are not kept anywhere. They are made again, from the memory that the request names. That is why a program must not change it
 before the completion.`,
@@ -41,10 +45,11 @@ The same. Newer NICs can do better between themselves (selective repeat, see bel
 		{
 			Name: "lost-ack", Title: "A lost ACK",
 			Text: `
-A sends two messages. {3 lost}: the ACK of the first. It does not matter: {4 ACK} is about the second, and an ACK speaks for all before it.
-Both requests complete with it, {A 1 SUCCESS} and {A 2 SUCCESS}.
+{: 1-2 sent} A sends two messages, and B has a receive for each.
 
-The last ACK is another matter: see the next lesson.`,
+{3 lost}: the ACK of the first. It does not matter: {4 ACK} is about the second, and an ACK speaks for all before it.
+
+Both requests complete with it, {A 1 SUCCESS} and {A 2 SUCCESS}. The last ACK is another matter: see the next lesson.`,
 			Scenario: func(w *world.World) {
 				w.Change(3, world.Drop)
 				a, b := connected(w, qp.RC)
@@ -64,13 +69,15 @@ The last ACK is another matter: see the next lesson.`,
 			Name: "lost-last", Title: "The last one is lost",
 			Text: `
 {1 SEND_ONLY} arrives, B has its message and its completion. But {2 lost}, the ACK. A's device does not know whether message or ACK was
-lost, and nothing more comes that would tell. It waits until its timeout, here 1.05 ms, and sends the message again: {3 SEND_ONLY}.
+lost, and nothing more comes that would tell.
 
-B's device has seen PSN 1000. It does not execute it again: no second receive is taken, B's program does not get it twice. It only says
-again what it has said: {4 ACK}. Now A has {A 1 SUCCESS}.
+It waits until its timeout, here 1.05 ms, and sends the message again: {3 SEND_ONLY}.
 
-The timeout is a code in the queue pair: 4.096 us times 2 to that power. 14, a usual value, is 67 ms, an eternity on a path of 5 us. So a loss
-at the end is what hurts most.`,
+{: 3 arrives} B's device has seen PSN 1000: a duplicate. It does not execute it again: no second receive is taken, B's program does not get it
+twice. It only says again what it has said: {4 ACK}.
+
+Now A has {A 1 SUCCESS}. The timeout is a code in the queue pair: 4.096 us times 2 to that power. 14, a usual value, is 67 ms, an eternity on a
+path of 5 us. So a loss at the end is what hurts most.`,
 			NIC: `
 NICs round the timeout, and many have a least one of some milliseconds. Our device, once it has measured the round trip, asks much earlier: it
 sends the oldest packet again after a few round trips of silence (a probe). Here it could not: nothing had been measured yet.`,
@@ -89,11 +96,12 @@ sends the oldest packet again after a few round trips of silence (a probe). Here
 		{
 			Name: "lost-atomic", Title: "A repeated atomic is executed once",
 			Text: `
-A adds 1 to B's counter, which is 10. {1 FETCH_ADD} is executed, the counter is 11. But {2 lost}, the answer. After the timeout A sends the
-same request again: {3 FETCH_ADD}.
+A adds 1 to B's counter, which is 10, by {1 FETCH_ADD}. {: 1 arrives} It is executed, the counter is 11. But {2 lost}, the answer.
 
-If B executed it again the counter would be 12. It does not. B's device keeps the answers of the newest atomics, and finds this one by its
-PSN: {4 ATOMIC_ACKNOWLEDGE} brings the old value, 10, from the store.
+After the timeout A sends the same request again: {3 FETCH_ADD}. If B executed it again the counter would be 12.
+
+{: 3 arrives} It does not. B's device keeps the answers of the newest atomics, and finds this one by its PSN: {4 ATOMIC_ACKNOWLEDGE} brings the
+old value, 10, from the store. A has {A 1 SUCCESS}.
 
 A READ that is repeated is executed again, as reading twice does no harm; it may bring newer bytes then.`,
 			NIC: `
@@ -116,8 +124,11 @@ How many answers it keeps is max_dest_rd_atomic: no more atomics than that can b
 		{
 			Name: "retry-exceeded", Title: "Nobody answers: retry exceeded",
 			Text: `
-A cable is pulled: all that A sends is lost. A sends {1 RDMA_WRITE_ONLY}, hears nothing until its timeout, sends it
-again, and so on, three times more (retry_cnt 3).
+A cable is pulled: all that A sends is lost. A sends a WRITE, and {1 lost}. The next request fares no better, {2 lost}.
+
+A hears nothing until its timeout. Then it sends the first again, {3 lost}, and again, {4 lost}, as often as its retry_cnt says, here 3
+times: {5 lost}.
+
 Then it gives up: {A 1 RETRY_EXC_ERR}. The request behind it is flushed: {A 2 WR_FLUSH_ERR}.
 
 How long that takes is the timeout times the number of tries. With timeout 14 and retry_cnt 7, usual values, it is more than half a second;
@@ -127,10 +138,8 @@ B notices nothing. A peer that only receives has to ask now and then, by a messa
 			NIC: `
 NICs wait between one and four times the timeout for each try (the standard allows that), some longer with each.`,
 			Scenario: func(w *world.World) {
-				for n := range 8 {
-					w.Change(n+1, world.Drop)
-				}
 				a, b := connected(w, qp.RC)
+				w.Cut(a.Host)
 				_ = a.QP.PostSend(a.write(1, 32, b, 0))
 				w.RunFor(10 * world.Microsecond)
 				_ = a.QP.PostSend(a.write(2, 32, b, 0))
@@ -146,9 +155,14 @@ NICs wait between one and four times the timeout for each try (the standard allo
 		{
 			Name: "overtaken", Title: "A packet that is overtaken",
 			Text: `
-{2 RDMA_WRITE_MIDDLE} is not lost. It takes another way and is 20 us late. To B that is a gap as any other: when {3 RDMA_WRITE_MIDDLE}
-comes first, B's device says {6 NAK PSN sequence error}, and A sends again from PSN 1001 on. When the late packet comes at last, B has
-that PSN already: a duplicate, which is not executed.
+{1 RDMA_WRITE_FIRST} leaves, then {2 RDMA_WRITE_MIDDLE}, {3 RDMA_WRITE_MIDDLE} and {4 RDMA_WRITE_LAST}. Packet 2 is not lost. It takes
+another way and is 20 us late.
+
+{: 3 arrives} To B that is a gap as any other: packet 3 comes first, and B's device says {6 NAK PSN sequence error}.
+
+A sends again from PSN 1001 on: {7 RDMA_WRITE_MIDDLE}, {8 RDMA_WRITE_MIDDLE}, {9 RDMA_WRITE_LAST}.
+
+{: without others} When the late packet comes at last, B has that PSN already: a duplicate, which is not executed. A has {A 1 SUCCESS}.
 
 So a network must keep the packets of a queue pair in order. Switches do it by sending all that have the same addresses and UDP ports the
 same way. That is what the UDP source port is for: a device gives each connection one of its own, so that connections are spread over
@@ -175,8 +189,11 @@ standard.`,
 Ethernet has a checksum, but each switch takes it off and makes it anew: what happens inside of a switch it does not see. So every RoCE
 packet ends with one of its own, the ICRC, over all that no router may change.
 
-A bit of {1 RDMA_WRITE_ONLY} has flipped on the way. B's device computes another ICRC, and drops the packet without a word: it cannot even trust the
-number of the queue pair. To A it is a loss like any other. {2 RDMA_WRITE_ONLY} shows B the gap, and everything goes again.`,
+A bit of {1 RDMA_WRITE_ONLY} has flipped on the way. {: 1 arrives} B's device computes another ICRC, and drops the packet without a word: it
+cannot even trust the number of the queue pair.
+
+To A it is a loss like any other. {: 2 arrives} {2 RDMA_WRITE_ONLY} shows B the gap, and {: without others} everything goes again.
+Both requests end well, {A 1 SUCCESS} and {A 2 SUCCESS}.`,
 			Scenario: func(w *world.World) {
 				w.Change(1, world.Corrupt)
 				a, b := connected(w, qp.RC)
@@ -192,9 +209,14 @@ number of the queue pair. To A it is a loss like any other. {2 RDMA_WRITE_ONLY} 
 		{
 			Name: "selective-repeat", Title: "Go-back-N against selective repeat",
 			Text: `
-Two pairs of queue pairs do the same: a WRITE of 8 packets, of which the second is lost. The first pair goes back as the standard says:
-after {8 NAK PSN sequence error} it sends 7 packets again. The second pair has agreed on selective repeat. B's device keeps what comes behind
-the gap, and {29 NAK PSN sequence error} says which packet is missing. A sends that one again, {32 RDMA_WRITE_MIDDLE}, and no other.
+Two pairs of queue pairs do the same: a WRITE of 8 packets, of which the second is lost.
+
+The first pair goes back as the standard says, go-back-N. {2 lost}. After {8 NAK PSN sequence error} it sends 7 packets again.
+
+The second pair has agreed on selective repeat. B's device keeps what comes behind the gap, and {29 NAK PSN sequence error} says which packet
+is missing.
+
+{: without others} A sends that one again, {32 RDMA_WRITE_MIDDLE}, and no other.
 
 How much that matters depends on how much is under way. At 100 Gbit/s and a round trip of 100 us it is 300 packets of 4 KiB, and each loss
 costs all of them.`,
@@ -222,13 +244,17 @@ Selective repeat is not in the standard. NICs of one maker have it among themsel
 		{
 			Name: "ecn", Title: "Congestion: ECN, CNP and a lower rate",
 			Text: `
-A and C both write to B, each as fast as its port can. B's port is no faster, so half of it waits at the switch, and more and more of it. When
-3000 bytes wait the switch does not drop packets. It marks them: two bits in the IP header (ECN) now say "congestion experienced".
+A and C both write to B, each as fast as its port can. B's port is no faster, so half of it waits at the switch, and more and more of it.
+
+{: B marked} When 3000 bytes wait the switch does not drop packets. It marks them: two bits in the IP header, ECN, now say "congestion
+experienced".
 
 B's device sees the mark and tells the sender, by a packet of its own: {21 CNP}, a congestion notification. It has no PSN and is not
-acknowledged. A device that gets one sends at half the rate, and becomes faster again, step by step, while no more come. This is DCQCN.
+acknowledged.
 
-Nothing was lost, and nothing was sent twice. All completions are {A 1 SUCCESS}.`,
+{: without others} A device that gets one sends at half the rate, and becomes faster again, step by step, while no more come. This is DCQCN.
+
+Nothing was lost, and nothing was sent twice. All completions are {A 3 SUCCESS}.`,
 			NIC: `
 The switch must be told to mark (its ECN threshold), and the NIC must have RoCE congestion control on; on many it is, by default. Where
 nothing marks, queues grow until packets are lost.`,
@@ -255,13 +281,16 @@ nothing marks, queues grow until packets are lost.`,
 		{
 			Name: "pfc", Title: "A full switch, and PFC",
 			Text: `
-The same two senders, but the switch marks nothing and has room for 3000 bytes only. What does not fit is lost. Count the arrows that end
-nowhere, and how much is sent again: go-back-N makes it worse, as what is repeated meets the same full queue.
+The same two senders, but the switch marks nothing and has room for 3000 bytes only. What does not fit is lost.
+
+{: without others} Count the arrows that end nowhere, and how much is sent again: go-back-N makes it worse, as what is repeated meets the same
+full queue. At last A has {A 2 SUCCESS}.
 
 Priority flow control (PFC) is Ethernet's answer: a switch whose queue fills tells its neighbour to pause this class of traffic, and nothing is
-lost. It is what "lossless Ethernet" means, and RoCE was made for it. Its price: a pause stops everything of its class, not only who is
-too fast. Pauses spread backwards, from switch to switch, and can end in a standstill (a PFC storm, or a deadlock). So PFC is set up
-as the last resort, and ECN so that it rarely comes to it.
+lost. It is what "lossless Ethernet" means, and RoCE was made for it.
+
+Its price: a pause stops everything of its class, not only who is too fast. Pauses spread backwards, from switch to switch, and can end in a
+standstill (a PFC storm, or a deadlock). So PFC is set up as the last resort, and ECN so that it rarely comes to it.
 
 PFC is below IP. It is not in the packets of this lesson, nor in any capture; switches and NICs count the pauses.`,
 			NIC: `
@@ -290,17 +319,21 @@ the first ones did not.`,
 			Name: "lossy", Title: "RoCE without a lossless network",
 			Text: `
 The same two senders, at 1 Gbit/s; the switch has room for 8000 bytes, and neither marks nor pauses. Both ends of each connection have agreed on
-selective repeat. A is alone first, then C comes, and the queue overflows: {19 lost}, and four more of A's.
+selective repeat.
+
+A is alone first, then C comes, and the queue overflows: {19 lost}, and four more of A's.
 
 B's device keeps what comes behind the gap, and says which packets are missing: {46 NAK PSN sequence error}. They alone are sent again, from
 {47 RDMA_WRITE_MIDDLE} on. So a loss costs a packet, not all that is under way.
 
-And A's device takes the loss for what it is: packets had to wait in front of the switch just before it, so there is no room for all who send.
-It makes its window smaller, the number of packets that it has under way. From then on the window is a share of that queue: it grows slowly, as
-that of TCP does, and is cut at the next overflow. QP.PathInfo tells, at the end of the play. A loss where nothing had to wait would have meant nothing: some links lose
-packets by chance.
+{: without others} And A's device takes the loss for what it is: packets had to wait in front of the switch just before it, so there is no room
+for all who send. It makes its window smaller, the number of packets that it has under way.
 
-Here all of it is over in less than a millisecond, most of which is the time until the last loss is noticed. docs/congestion.md says what comes of it in a second.`,
+From then on the window is a share of that queue: it grows slowly, as that of TCP does, and is cut at the next overflow. QP.PathInfo tells, at the
+end of the play. A loss where nothing had to wait would have meant nothing: some links lose packets by chance.
+
+Here all of it is over in less than a millisecond, most of which is the time until the last loss is noticed. docs/congestion.md says what comes of
+it in a second.`,
 			NIC: `
 NICs that go back want a network that loses nothing, or one that marks. Some makers have selective repeat and a window against losses
 among their own. Which packets a sender sends, and when, is its own affair: the other end need not know.`,

@@ -193,7 +193,7 @@ the PSN up, puts in its own bytes, computes the ICRC, which guards against accid
 {3 RDMA_WRITE_ONLY}. B's device has no reason to doubt it, and writes "evil".
 Its {4 ACK} goes to A, which has sent nothing of the kind and drops it: a counter is all that tells.
 
-And A? Its next WRITE, {5 RDMA_WRITE_ONLY}, has a PSN that B has seen already. B takes it for a repetition: acknowledges it and throws it
+{: 5 sent} And A? Its next WRITE, {5 RDMA_WRITE_ONLY}, has a PSN that B has seen already. B takes it for a repetition: acknowledges it and throws it
 away. {A 2 SUCCESS}, and its bytes are not there.
 
 So RoCE belongs on networks that are trusted, or into a tunnel (IPsec, MACsec) between hosts. Besides: a domain for each client, regions no
@@ -325,8 +325,10 @@ it is in bench/RESULTS.md.`,
 		b := w.AddHost("B")
 		b.MaxPages = 16
 		b.RegMR("32 KiB", 32<<10, all)
+		w.RunFor(world.Microsecond)
 		b.RegMR("16 KiB", 16<<10, all)
 		for i := range 5 {
+			w.RunFor(world.Microsecond)
 			b.RegMR(fmt.Sprintf("byte %d", i+1), 1, all)
 		}
 	},

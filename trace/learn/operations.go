@@ -20,27 +20,37 @@ slowly, in a simulated world, where you can lose a packet and see what follows.`
 		{
 			Name: "write", Title: "An RDMA WRITE, step by step", Queues: true,
 			Text: `
-A wants 32 bytes of its memory to be in B's memory. Before that, both programs have registered memory: they have told their devices
-which bytes may be touched, and how, and got keys for them. A has an lkey for its own device. B has an rkey, which it has given to A
-together with an address. Without that A could do nothing.
+A and B are programs on two machines. A has 32 bytes that are to be in B's memory. With RDMA A puts them there by an RDMA WRITE, and B's
+program need not do anything.
 
-A's program fills in a work request: what to do (WRITE), from where (address, length and lkey; together a scatter/gather element), to
-where (B's address and rkey). It posts the request to its send queue. That is an entry in a ring in memory and a knock at the device's
-door, the doorbell. No system call is made, and the program goes on at once. (A send queue and a receive queue together are a queue
-pair. This one is connected to a queue pair of B's; how that was done is a later lesson.)
+It is not the programs that move bytes but their devices. A device touches only regions: memory that its program has registered.
+A and B have registered "buf", each its own.
 
-The device takes the request from the queue, checks the lkey, reads the 32 bytes and makes {1 RDMA_WRITE_ONLY} of them. It says which
-queue pair of B it is for, has a sequence number, the PSN, and in its RETH header B's address, rkey and length.
+Registering gives keys. A's device wants the lkey of A's region, and B's device the rkey of B's. B has given its rkey to A, and the address of
+the region. Without them A could do nothing.
 
-B's device looks the rkey up: does it exist, does it belong to this queue pair's protection domain (a group of regions and queue pairs of one program that may work together), does it allow writing, are all 32
-bytes inside of the region? Then it writes them. It answers with {2 ACK}. B's program had no part in this. It does not even know.
+Each program has a queue pair, and the two are connected: each works with the other one only. A queue pair is two lists, the send
+queue and the receive queue. (How they were connected is a later lesson.)
 
-When the ACK arrives A's device puts a completion into A's completion queue: {A 1 SUCCESS}. A's program finds it when it polls the
-queue. From now on the 32 bytes at A may be used for something else.`,
+{: A ibv_post_send} A's program posts a work request to its send queue: WRITE, these 32 bytes with their lkey, to that address of B's with
+that rkey. No system call is made, and the program goes on at once.
+
+A's device takes the request, checks the lkey, reads the 32 bytes and makes {1 RDMA_WRITE_ONLY} of them. The packet has a number, the PSN,
+and a header, the RETH, with B's address, the rkey and the length.
+
+{: 1 arrives} B's device looks the rkey up. Is there such a region, may this queue pair use it, does it allow writing, are all 32 bytes
+inside of it? Then the device writes them.
+
+It answers with {2 ACK}. B's program had no part in this. It does not even know.
+
+{: 2 arrives} When the ACK arrives A's device puts a completion into A's completion queue: {A 1 SUCCESS}.
+
+{: A poll} A's program finds it when it polls the queue. From now on the 32 bytes at A may be used for something else.`,
 			NIC: `
 The steps are the same. The doorbell is a write across PCI Express; the NIC then fetches the request and the bytes by DMA, so it must
 know the physical address of every page, and the pages must stay where they are: that is what registration is for. Here registration
 pins nothing, as the device is a part of the program.`,
+			Inside: insideWrite,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				_ = a.QP.PostSend(a.write(1, 32, b, 0))
@@ -57,15 +67,21 @@ pins nothing, as the device is a part of the program.`,
 		{
 			Name: "packets", Title: "A message of several packets",
 			Text: `
-A packet carries at most one path MTU of payload: 256, 512, 1024, 2048 or 4096 bytes. Both ends agree on it when they connect; here it
-is 1024. So 3000 bytes are three packets: {1 RDMA_WRITE_FIRST}, {2 RDMA_WRITE_MIDDLE}, {3 RDMA_WRITE_LAST}. The first has the RETH with
-address, key and the length of it all. FIRST and MIDDLE are full, LAST has the rest.
+A packet carries at most one path MTU of payload: 256, 512, 1024, 2048 or 4096 bytes. Both ends agree on it when they connect. Here it is
+1024.
 
-Each packet has a PSN, one more than the one before, modulo 2^24. So a receiver sees at once when one is missing. An answer names the
-PSN that it is about, and speaks for all before it: the ACK of PSN 1002 says that all three packets are there.
+{: A ibv_post_send} A posts a WRITE of 3000 bytes. One work request, and it will be one completion.
 
-A packet asks for an ACK by a bit in its header (AckReq). The last packet of a message nearly always does. Here the first one does too:
-it is how this device measures the round trip.`,
+A's device makes three packets of it: {1 RDMA_WRITE_FIRST}, {2 RDMA_WRITE_MIDDLE}, {3 RDMA_WRITE_LAST}. The first has the RETH with address,
+key and the length of it all. FIRST and MIDDLE are full, LAST has the rest.
+
+Each packet has a PSN, one more than the one before, modulo 2^24. So a receiver sees at once when one is missing.
+
+A packet asks for an ACK by a bit in its header, AckReq. Here the first one does, and gets {4 ACK}: it is how this device measures the round
+trip. The last packet of a message nearly always asks.
+
+{5 ACK} names PSN 1002. An ACK speaks for all before the PSN that it names, so it says that all three packets are there. With it A has
+{A 1 SUCCESS}.`,
 			NIC: `
 Which packets ask for an ACK is the sender's choice, and when to send one the receiver's: NICs often acknowledge several messages at
 once. A path MTU of 4096 needs an Ethernet MTU of 4200 or more; with 1500 it is 1024.`,
@@ -83,14 +99,23 @@ once. A path MTU of 4096 needs an Ethernet MTU of 4200 or more; with 1500 it is 
 		{
 			Name: "send", Title: "SEND and RECV", Queues: true,
 			Text: `
-A SEND says nothing about where the bytes go. The receiver decides: B's program has posted a receive, a work request that names
-memory, into its receive queue, before the message came. {1 SEND_ONLY} takes the oldest of them.
+A WRITE says where the bytes go. A SEND does not: the receiver decides.
 
-So both programs have a part in it, and both get a completion: B {B 1 SUCCESS}, with the length of what came; A {A 1 SUCCESS} when
-{2 ACK} has arrived. The receive that was used up is gone: each message needs one of its own. A second SEND would find none.`,
+{: B ibv_post_recv} B's program posts a receive before the message comes: a work request in its receive queue that names memory, here 100 bytes.
+
+{: A ibv_post_send} A posts a SEND of 32 bytes. It needs no address and no rkey of B's.
+
+{1 SEND_ONLY} leaves. {: 1 arrives} B's device takes the oldest receive and writes the bytes where it says.
+
+Both programs have a part in a SEND, so both get a completion. B's, {B 1 SUCCESS}, has the length of what came. The receive that was used up
+is gone: each message needs one of its own. A second SEND would find none.
+
+A has {A 1 SUCCESS} when {2 ACK} has arrived.`,
+			Inside: insideSend,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				_ = b.recv(7, 512, 100)
+				w.RunFor(world.Microsecond)
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
@@ -104,16 +129,21 @@ So both programs have a part in it, and both get a completion: B {B 1 SUCCESS}, 
 		{
 			Name: "read", Title: "An RDMA READ",
 			Text: `
-A wants 2000 bytes of B's memory. {1 RDMA_READ_REQUEST} has no payload, only B's address, rkey and length. B's device answers with the
-bytes: {2 RDMA_READ_RESPONSE_FIRST} and {3 RDMA_READ_RESPONSE_LAST}, which are acknowledgement enough. B's program has no part in it.
+A wants 2000 bytes of B's memory. For an RDMA READ B's region must allow REMOTE_READ, and A's region, which the bytes go into, LOCAL_WRITE.
+B's program has no part in it.
 
-The responses have PSNs too: the request has taken as many numbers as responses will come. So the request after it would have PSN 1002.
+{1 RDMA_READ_REQUEST} has no payload, only a RETH: B's address, rkey and length.
 
-B's region must allow REMOTE_READ, and the region at A that the bytes go into LOCAL_WRITE. A READ takes a whole round trip before the
-first byte is there; a WRITE needs half of one.`,
+B's device answers with the bytes: {2 RDMA_READ_RESPONSE_FIRST} and {3 RDMA_READ_RESPONSE_LAST}. They are acknowledgement enough.
+
+The responses have PSNs too. The request has taken as many numbers as responses will come, so the request after it would have PSN 1002.
+
+{: 3 arrives} Only now is the last byte at A: {A 1 SUCCESS}. A READ takes a whole round trip before the first byte is there; a WRITE
+needs half of one.`,
 			NIC: `
 B's NIC must remember each READ until it is answered, so there is a limit: max_rd_atomic at the side that asks, max_dest_rd_atomic at
 the one that answers. 16 is a usual number. Further READs wait in A's send queue, and with them everything that was posted later.`,
+			Inside: insideRead,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				b.fill()
@@ -131,13 +161,16 @@ the one that answers. 16 is a usual number. Further READs wait in A's send queue
 		{
 			Name: "atomics", Title: "Fetch-and-add, compare-and-swap",
 			Text: `
-Two operations read and change 8 bytes of the peer's memory in one step. {1 FETCH_ADD} adds 7 to the counter at B, which is 41, and
-brings the old value back in {2 ATOMIC_ACKNOWLEDGE}. {3 COMPARE_SWAP} says: if it is 48, make it 1000. It was 48, so now it is 1000. The
-second compare-and-swap, {5 COMPARE_SWAP}, wants 48 again, and finds 1000. It changes nothing, and says so by what it brings back.
+Two operations read and change 8 bytes of the peer's memory in one step: fetch-and-add and compare-and-swap. The 8 bytes at B must lie at a
+multiple of 8, and the region must allow REMOTE_ATOMIC. What was there before comes back, to 8 bytes of A's own.
 
-That is not an error. All three end with {A 3 SUCCESS}. A program that swaps has to compare what came back with what it hoped for.
+{1 FETCH_ADD} adds 7 to the counter at B, which is 41. {2 ATOMIC_ACKNOWLEDGE} brings the old value back.
 
-The 8 bytes at B must lie at a multiple of 8, and the region must allow REMOTE_ATOMIC. What comes back goes to 8 bytes of A's own.`,
+{3 COMPARE_SWAP} says: if it is 48, make it 1000. {4 ATOMIC_ACKNOWLEDGE} brings 48, so now it is 1000.
+
+{5 COMPARE_SWAP} wants 48 again, and finds 1000. It changes nothing, and says so by what {6 ATOMIC_ACKNOWLEDGE} brings back.
+
+That is not an error. All three end with {A 3 SUCCESS}. A program that swaps has to compare what came back with what it hoped for.`,
 			NIC: `
 The number is in the byte order of B's machine in memory, big-endian on the wire. Some NICs also have masked atomics, which are no part
 of the standard.`,
@@ -171,11 +204,14 @@ of the standard.`,
 An atomic operation is atomic against other atomic operations through the same device. That is all that is promised everywhere
 (IBV_ATOMIC_HCA). It does not stop B's own processor.
 
-See what becomes of a counter that both change. It is 10. B's program loads it, to add 1. In between A's {1 FETCH_ADD} comes, and B's
-device adds 5: it is 15. Now B's program stores what it has worked out, 11. A's 5 are lost, and A's completion says {A 1 SUCCESS}.
+See what becomes of a counter that both change. It is 10. B's program loads it, to add 1.
 
-B's program must use an atomic instruction, if device and processor are atomic to each other (IBV_ATOMIC_GLOB; ibv_query_device tells),
-or an RDMA atomic of its own, through the same device, to itself.`,
+In between A's {1 FETCH_ADD} comes. {: 1 arrives} B's device adds 5: it is 15. {2 ATOMIC_ACKNOWLEDGE} brings back the 10.
+
+{: B cpu 2} Now B's program stores what it has worked out, 11. A's 5 are lost, and A's completion says {A 1 SUCCESS}.
+
+B's program must use an atomic instruction, if device and processor are atomic to each other (IBV_ATOMIC_GLOB; ibv_query_device tells). Or
+it takes an RDMA atomic of its own, through the same device, to itself.`,
 			NIC: `
 Most NICs say IBV_ATOMIC_HCA: not even an atomic instruction of B's processor helps then, nor does a second NIC in B: each is atomic
 for itself alone. Here it is IBV_ATOMIC_GLOB, as the device uses the processor's atomic instructions.`,
@@ -200,14 +236,16 @@ for itself alone. Here it is IBV_ATOMIC_GLOB, as the device uses the processor's
 		{
 			Name: "uc", Title: "UC: the same without a guarantee",
 			Text: `
-An unreliable connection (UC) has SEND and WRITE, and no acknowledgements. A's completion is made when the last packet has left:
-{A 1 SUCCESS} says nothing about B.
+An unreliable connection (UC) has SEND and WRITE, and no acknowledgements. READ and atomics do not exist over UC: they need an answer.
 
-Here {2 lost}. B's device sees at {3 RDMA_WRITE_LAST} that a PSN is missing, and throws the rest of the message away. 1024 bytes are in
-B's memory, the others are not, and nobody is told: no negative acknowledgement (NAK), no event, no completion. {4 RDMA_WRITE_ONLY}, the next message, is taken as
-if nothing had happened.
+A's device sends {1 RDMA_WRITE_FIRST}. Here {2 lost}. The last one is {3 RDMA_WRITE_LAST}.
 
-READ and atomics do not exist over UC: they need an answer.`,
+A's completion is made when the last packet has left: {A 1 SUCCESS} says nothing about B.
+
+{: 3 arrives} B's device sees by the PSN that a packet is missing, and throws the rest of the message away. 1024 bytes are in B's memory, the others
+are not. Nobody is told: no negative acknowledgement (NAK), no event, no completion.
+
+{4 RDMA_WRITE_ONLY} is the next message. {: 4 arrives} It is taken as if nothing had happened.`,
 			Scenario: func(w *world.World) {
 				w.Change(2, world.Drop)
 				a, b := connected(w, qp.UC)
@@ -229,20 +267,26 @@ READ and atomics do not exist over UC: they need an answer.`,
 		{
 			Name: "ud", Title: "Datagrams: UD",
 			Text: `
-A UD queue pair is not connected. Each request says where it goes: an address handle (made once for each destination), the number of
-the queue pair there, and its Q_Key, a number that both sides know. {1 SEND_ONLY} is a whole message: a datagram is one packet, so it has
-at most one path MTU of bytes.
+A UD queue pair is not connected. Each request says where it goes: an address handle, made once for each destination, and the number of the
+queue pair there.
 
-B's receive had room for 40 bytes more. They are filled with the IP header of the packet, behind 20 bytes of nothing for IPv4, so that
-B knows who has sent it. The completion's length counts them: 60 for 20 bytes. A receive without that room gets nothing.
+And it bears a Q_Key, a number that both sides know. A message is one packet, a datagram, so it has at most one path MTU of bytes.
 
-{A 1 SUCCESS} comes when the packet has left. {2 SEND_ONLY} has a wrong Q_Key: B's device drops it without a word. {3 SEND_ONLY} is right
-again, but B has posted no second receive: it is dropped, too. A does not know. That is all like UDP.`,
+{1 SEND_ONLY} is the first. A has {A 1 SUCCESS} when the packet has left, as with UC.
+
+{: 1 arrives} B's receive had room for 40 bytes more. They are filled with the IP header of the packet, behind 20 bytes of nothing for IPv4,
+so that B knows who has sent it. The completion's length counts them, {B 1 SUCCESS}: 60 for 20 bytes. A receive without that room gets
+nothing.
+
+{2 SEND_ONLY} has a wrong Q_Key. {: 2 arrives} B's device drops it without a word.
+
+{3 SEND_ONLY} is right again, but B has posted no second receive. {: 3 arrives} It is dropped, too. A does not know. That is all like UDP.`,
 			Scenario: func(w *world.World) {
 				a, b := two(w, qp.UD)
 				a.QP.Activate()
 				b.QP.Activate()
 				_ = b.recv(7, 0, 40+100)
+				w.RunFor(world.Microsecond)
 				ah := a.AH(b.GID)
 				for i, qkey := range []uint32{b.QP.Attr.QKey, 0xbad, b.QP.Attr.QKey} {
 					wr := a.send(uint64(i+1), 20)
@@ -262,10 +306,13 @@ again, but B has posted no second receive: it is dropped, too. A does not know. 
 		{
 			Name: "multicast", Title: "One datagram to many",
 			Text: `
-B and C have attached their UD queue pairs to a group, 239.1.2.3. A sends one datagram to the group's address and to queue pair
-0xffffff, which stands for all that are attached. The switch makes the copies: {1 SEND_ONLY} to B and {2 SEND_ONLY} to C.
+B and C have attached their UD queue pairs to a multicast group, 239.1.2.3. What is sent to the group comes to all of them.
 
-C has no receive posted. Its copy is dropped, and neither A nor B ever knows: {A 1 SUCCESS}, {B 1 SUCCESS}. Multicast has no
+{: A ibv_post_send} A posts one datagram, to the group's address and to queue pair 0xffffff, which stands for all that are attached.
+
+The switch makes the copies: {1 SEND_ONLY} to B and {2 SEND_ONLY} to C. A has {A 1 SUCCESS}: the packet has left.
+
+B has {B 1 SUCCESS}. {: 2 arrives} C has no receive posted. Its copy is dropped, and neither A nor B ever knows. Multicast has no
 acknowledgements; a protocol above it has to see what is missing.`,
 			NIC: `
 Attaching joins the group by IGMP or MLD, so that switches send its packets this way; with RoCE the connection manager does it
@@ -279,6 +326,7 @@ Attaching joins the group by IGMP or MLD, so that switches send its packets this
 				}
 				_, _ = b.QP.AttachMcast(group), c.QP.AttachMcast(group)
 				_ = b.recv(7, 0, 100)
+				w.RunFor(world.Microsecond)
 				wr := a.send(1, 20)
 				wr.AH, wr.RemoteQPN, wr.RemoteQKey = a.AH(group), wire.MulticastQPN, b.QP.Attr.QKey
 				_ = a.QP.PostSend(wr)
@@ -293,13 +341,17 @@ Attaching joins the group by IGMP or MLD, so that switches send its packets this
 		{
 			Name: "scatter-gather", Title: "Scatter and gather",
 			Text: `
-A work request names its memory by a list of elements: address, length, lkey. A's SEND has three, 4, 8 and 20 bytes from three places.
+A work request names its memory by a list of elements: address, length, lkey. One is a scatter/gather element (SGE). How long a list may be is
+fixed when the queue pair is made (max_send_sge, max_recv_sge).
+
+{: A ibv_post_send} A's SEND has three elements, 4, 8 and 20 bytes from three places.
+
 The device gathers them: {1 SEND_ONLY} has 32 bytes in a row, and no trace of where they came from.
 
-B's receive has two elements, of 10 and 100 bytes. The device scatters: the first 10 bytes of the message go to the first, the other 22
-to the second. The lists need not match. A header can so be taken apart from its data at either end, without a copy.
+{: 1 arrives} B's receive has two elements, of 10 and 100 bytes. The device scatters: the first 10 bytes of the message go to the first, the
+other 22 to the second. The lists need not match. A header can so be taken apart from its data at either end, without a copy.
 
-How long a list may be is fixed when the queue pair is made (max_send_sge, max_recv_sge).`,
+{2 ACK} comes back, as for any SEND: {A 1 SUCCESS}.`,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				_ = b.QP.PostRecv(qp.RecvWR{WRID: 7, SGL: []qp.SGE{b.Buf.SGE(0, 10), b.Buf.SGE(1000, 100)}})
@@ -323,3 +375,75 @@ How long a list may be is fixed when the queue pair is made (max_send_sge, max_r
 func number(r *world.Region, at int, n uint64) { r.Set(at, native(n)) }
 
 func native(n uint64) []byte { return binary.NativeEndian.AppendUint64(nil, n) }
+
+// What a NIC does of a request, stage by stage: R1 the work request, R2 the doorbell, R3 its fetch,
+// R4 translation and DMA, R5 the packet, R6 the completion.
+var (
+	stageR1 = Stage{Step: "R1", Name: "work request", cue: "A ibv_post_send",
+		NIC:  "The program writes a work queue entry (WQE) into the ring of its send queue, in its own memory.",
+		Here: "The same: an entry in a ring."}
+	stageR2 = Stage{Step: "R2", Name: "doorbell", cue: "A ibv_post_send",
+		NIC: "One store to a register of the NIC, across PCI Express (MMIO), says which queue pair has work. The NIC " +
+			"wakes up.",
+		Here: "No register: the stack's own loop takes a turn."}
+	stageR3 = Stage{Step: "R3", Name: "fetch", cue: "A request",
+		NIC:  "The NIC reads the WQE from the ring by DMA. That takes 300 to 500 ns.",
+		Here: "The device is a part of the program, and reads the entry as any code does."}
+	stageR6 = Stage{Step: "R6", Name: "completion", cue: "A completion",
+		NIC: "The answer is here. The NIC writes a completion queue entry (CQE) into the ring of the completion " +
+			"queue by " +
+			"DMA. The program polls that memory, and finds it.",
+		Here: "The device puts the entry there itself."}
+)
+
+var insideWrite = []Stage{stageR1, stageR2, stageR3,
+	{Step: "R4", Name: "translate, read", cue: "A request",
+		NIC: "The NIC looks the lkey up: which region, are all 32 bytes inside? Its translation table (MTT) has the " +
+			"physical " +
+			"page behind the address. It reads the 32 bytes from there by DMA.",
+		Here: "The lkey is looked up in a table of slices. No physical address is needed, and nothing is pinned."},
+	{Step: "R5", Name: "packet", cue: "1 sent",
+		NIC: "It makes the packet, with B's rkey and address in the RETH, and sends it. B's machine is named by the " +
+			"IP " +
+			"header; only InfiniBand has a DLID for that.",
+		Here: "The same bytes, handed to a UDP socket."},
+	{Step: "B", Name: "translate, write", cue: "1 arrives",
+		NIC: "B's NIC looks the rkey up in its own table, writes the bytes to the physical page by DMA, and sends " +
+			"the ACK. " +
+			"No processor of B's has run.",
+		Here: "A processor of B's runs the stack and copies the bytes. B's program still knows nothing."},
+	stageR6}
+
+var insideSend = []Stage{stageR1, stageR2, stageR3,
+	{Step: "R4", Name: "translate, read", cue: "A request",
+		NIC:  "By the lkey the NIC finds the region and the physical page, and reads the 32 bytes by DMA.",
+		Here: "The lkey is looked up in a table of slices."},
+	{Step: "R5", Name: "packet", cue: "1 sent",
+		NIC: "It makes the packet. There is no RETH: no address, no rkey.", Here: "The same bytes, handed to a UDP " +
+			"socket."},
+	{Step: "B", Name: "receive", cue: "1 arrives",
+		NIC: "B's NIC takes the oldest WQE of the receive queue, which it has often fetched before, translates its " +
+			"address " +
+			"by its lkey, and writes the bytes there by DMA. Then it sends the ACK, and writes a CQE for B's program.",
+		Here: "A processor of B's runs the stack and copies the bytes."},
+	stageR6}
+
+var insideRead = []Stage{stageR1, stageR2, stageR3,
+	{Step: "R4", Name: "translate", cue: "A request",
+		NIC: "The NIC looks the lkey up: may it write there (LOCAL_WRITE), are all 2000 bytes inside? It reads " +
+			"nothing: the " +
+			"bytes come from B.",
+		Here: "The same, in a table of slices."},
+	{Step: "R5", Name: "packet", cue: "1 sent",
+		NIC: "It makes the request, with B's rkey and address in the RETH, and remembers that it waits for two " +
+			"answers.",
+		Here: "The same bytes, handed to a UDP socket."},
+	{Step: "B", Name: "translate, read", cue: "1 arrives",
+		NIC: "B's NIC looks the rkey up, reads the bytes from the physical page by DMA, and sends them as two " +
+			"responses. No " +
+			"processor of B's has run.",
+		Here: "A processor of B's runs the stack and copies the bytes."},
+	{Step: "A", Name: "DMA write", cue: "3 arrives",
+		NIC:  "A's NIC writes what comes to the physical page that R4 has found, by DMA.",
+		Here: "The stack copies it there."},
+	stageR6}

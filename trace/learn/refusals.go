@@ -19,11 +19,14 @@ what it means and where to look.`,
 			Name: "unregistered", Title: "Memory that is not registered",
 			Text: `
 A's request names 32 bytes by an lkey that no region has: the program has never registered them, or has used the key of a region that
-it has closed since. ibv_post_send cannot know that: it puts the request into the queue. The device looks, finds nothing, and sends
-nothing. The completion is {A 1 LOC_PROT_ERR}.
+it has closed since.
 
-A's queue pair is in the error state now. The second request, which is right, is not executed any more: {A 2 WR_FLUSH_ERR}. B has heard
-nothing; its queue pair waits for ever.`,
+{: A ibv_post_send} ibv_post_send cannot know that: it puts the request into the queue. A second request, which is right, is behind it.
+
+{: A completion} The device looks, finds nothing, and sends nothing. The completion is {A 1 LOC_PROT_ERR}.
+
+A's queue pair is in the error state now. The second request is not executed any more: {A 2 WR_FLUSH_ERR}. B has heard nothing; its queue
+pair waits for ever.`,
 			NIC: `
 Same status. What B learns is the same, too: nothing. Whoever closes a connection after an error has to tell the other side by other
 means, such as the connection manager's DREQ.`,
@@ -44,11 +47,18 @@ means, such as the connection manager's DREQ.`,
 		{
 			Name: "wrong-rkey", Title: "A wrong rkey",
 			Text: `
-A has got B's rkey wrong: mistyped, in the wrong byte order, or from before B restarted. {1 RDMA_WRITE_ONLY} leaves; A's device cannot
-know. B's device finds no region with that key. It writes nothing, answers {2 NAK remote access error}, and goes to the error state.
+A has got B's rkey wrong: mistyped, in the wrong byte order, or from before B restarted. {: B ibv_post_recv} B's program has posted a
+receive, which has nothing to do with it.
 
-A's completion is {A 1 REM_ACCESS_ERR}. REM: the other side's. A's queue pair is in the error state, too. B's program had posted a
-receive. It comes back as {B 1 WR_FLUSH_ERR}, and there is {B event QP_ACCESS_ERR}: so B's program can find out what has happened.
+{1 RDMA_WRITE_ONLY} leaves; A's device cannot know.
+
+{: 1 arrives} B's device finds no region with that key. It writes nothing, and answers {2 NAK remote access error}. A negative
+acknowledgement (NAK) names what is wrong by a code.
+
+B's queue pair goes to the error state. The receive comes back as {B 1 WR_FLUSH_ERR}, and there is an event, {B event QP_ACCESS_ERR}: so B's
+program can find out what has happened.
+
+A's completion is {A 1 REM_ACCESS_ERR}. REM: the other side's. A's queue pair is in the error state, too.
 
 Both have to start anew: queue pairs to RESET, and connect.`,
 			NIC: `
@@ -74,8 +84,12 @@ The event comes from most NICs, but not from all; rxe raises none.`,
 			Name: "other-region", Title: "The right address with another region's rkey",
 			Text: `
 B has two regions, "buf" and "other", and A mixes them up: the address is in "buf", the key is that of "other". Both exist, both allow
-writing. But a key opens its own region's addresses only, and the address lies outside: {2 NAK remote access error},
-{A 1 REM_ACCESS_ERR}.
+writing.
+
+{1 RDMA_WRITE_ONLY} leaves. {: 1 arrives} But a key opens its own region's addresses only, and the address lies outside.
+It answers {2 NAK remote access error}.
+
+A has {A 1 REM_ACCESS_ERR}.
 
 So an address and an rkey belong together, and are handed over together.`,
 			Scenario: func(w *world.World) {
@@ -95,11 +109,16 @@ So an address and an rkey belong together, and are handed over together.`,
 		{
 			Name: "out-of-range", Title: "A WRITE that runs out of the region",
 			Text: `
-B's region has 8192 bytes. A writes 2000, beginning 1000 before the end. The RETH of {1 RDMA_WRITE_FIRST} has the length of the whole
-message, so B's device sees with the first packet that it would not fit, and takes none of it. {3 NAK remote access error} says so.
-Nothing is written, not even what would have fitted.
+B's region has 8192 bytes. A writes 2000, beginning 1000 before the end.
 
-{2 RDMA_WRITE_LAST} was on its way already. B's queue pair is in the error state when it comes, and drops it.`,
+The RETH of {1 RDMA_WRITE_FIRST} has the length of the whole message. {2 RDMA_WRITE_LAST} is behind it.
+
+{: 1 arrives} So B's device sees with the first packet that the message would not fit, and takes none of it. {3 NAK remote access error}
+says so. Nothing is written, not even what would have fitted.
+
+{: 2 arrives} Packet 2 was on its way already. B's queue pair is in the error state when it comes, and drops it.
+
+A has {A 1 REM_ACCESS_ERR}.`,
 			NIC: `
 The same. Our own device, where its port sends runs of packets (udp does), makes a message of its own of each packet of a long WRITE: then
 those that end before the region does are written.`,
@@ -120,14 +139,13 @@ those that end before the region does are written.`,
 Two places say what a peer may do: the region (the access of ibv_reg_mr) and the queue pair (qp_access_flags of ibv_modify_qp). Both
 must allow it. Which one refuses shows in the status.
 
-The first pair of queue pairs may do everything, but the region "closed" has no REMOTE_WRITE. {2 NAK remote access error}, and A has
-{A 1 REM_ACCESS_ERR}.
+The first pair of queue pairs may do everything, but the region "closed" has no REMOTE_WRITE. {1 RDMA_WRITE_ONLY} comes to
+{2 NAK remote access error}, and A has {A 1 REM_ACCESS_ERR}.
 
-The second pair writes to "buf", which allows it, but B's queue pair has only REMOTE_READ. It refuses the operation itself, before it
-looks at any key: {4 NAK invalid request}, and A has {A 2 REM_INV_REQ_ERR}. At B it is {B event QP_REQ_ERR} instead of
-{B event QP_ACCESS_ERR}.
+The second pair writes to "buf", which allows it, but B's queue pair has only REMOTE_READ. It refuses the operation of {3 RDMA_WRITE_ONLY}
+itself, before it looks at any key: {4 NAK invalid request}. At B it is {B event QP_REQ_ERR} instead of {B event QP_ACCESS_ERR}.
 
-So: 10 means look at the region and the key, 9 look at the queue pair (or at a message that is malformed).`,
+A has {A 2 REM_INV_REQ_ERR}. So: 10 means look at the region and the key, 9 look at the queue pair (or at a message that is malformed).`,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				closed := b.RegMR("closed", 4096, mr.LocalWrite|mr.RemoteRead)
@@ -155,9 +173,11 @@ So: 10 means look at the region and the key, 9 look at the queue pair (or at a m
 A reads from B into a region that was registered with no rights at all. Reading such memory needs none, so SENDs from it work. But a READ
 writes into it, and that needs LOCAL_WRITE. A's device sees it before it sends anything: {A 1 LOC_PROT_ERR}, and no packet.
 
-The same is true of receives: a receive into memory without LOCAL_WRITE is taken, and fails when the message comes. Then B has
-{B 1 LOC_PROT_ERR}, and its device can only answer {2 NAK remote operational error}: the request was right, it is B that cannot do it. A
-has {A 2 REM_OP_ERR}.`,
+The same is true of receives. {1 SEND_ONLY} is for a receive into memory without LOCAL_WRITE. Such a receive is taken when it is posted, and
+fails when the message comes. {: 1 arrives} Now B has {B 1 LOC_PROT_ERR}, and its device can only answer {2 NAK remote operational error}: the
+request was right, it is B that cannot do it.
+
+A has {A 2 REM_OP_ERR}.`,
 			Scenario: func(w *world.World) {
 				a, b := connected(w, qp.RC)
 				constant := a.RegMR("constant", 4096, 0)
@@ -183,9 +203,13 @@ has {A 2 REM_OP_ERR}.`,
 		{
 			Name: "num-sge", Title: "Too many elements, too much inline",
 			Text: `
-What can be seen in the request alone is refused when it is posted: {A refuses 1 EINVAL} for 5 elements where the queue pair was made for
-4 (max_send_sge), {A refuses 2 EINVAL} for 65 bytes inline where it was made for 64, and {A refuses 3 EINVAL} for an inline READ, which makes
-no sense. Nothing is queued, there is no completion, and the queue pair goes on: {1 RDMA_WRITE_ONLY}.
+What can be seen in the request alone is refused when it is posted. A request may have as many scatter/gather elements as the queue pair was
+made for (max_send_sge), here 4. For 5 it is {A refuses 1 EINVAL}.
+
+A request may also be inline: its bytes go into the queue with it. The queue pair was made for 64. For 65 bytes inline it is
+{A refuses 2 EINVAL}, and for an inline READ, which makes no sense, {A refuses 3 EINVAL}.
+
+Nothing is queued, there is no completion, and the queue pair goes on: {1 RDMA_WRITE_ONLY}, {2 ACK}.
 
 ibv_post_send takes a list. What stands before the wrong request is posted all the same; bad_wr points at the one that was refused.`,
 			NIC: `
@@ -215,10 +239,15 @@ LOC_QP_OP_ERR (2).`,
 		{
 			Name: "too-long", Title: "A message longer than the receive",
 			Text: `
-B has posted a receive of 100 bytes, and A sends 200. There is no such thing as half a message: B's device answers
-{2 NAK invalid request}. B has {B 1 LOC_LEN_ERR}, A {A 1 REM_INV_REQ_ERR}, and both queue pairs are in the error state.
+{: B ibv_post_recv} B has posted a receive of 100 bytes. Nobody tells a sender how long the receives of its peer are.
 
-Nobody tells a sender how long the receives of its peer are. Programs agree on it, or send the length first.`,
+A sends 200: {1 SEND_ONLY}.
+
+{: 1 arrives} There is no such thing as half a message: B's device answers {2 NAK invalid request}. B has {B 1 LOC_LEN_ERR}.
+
+A has {A 1 REM_INV_REQ_ERR}, and both queue pairs are in the error state.
+
+So programs agree on a length, or send the length first.`,
 			NIC: `
 NICs differ in B's status: LOC_LEN_ERR (1) or REM_INV_REQ_ERR (9). rxe answers with a remote operational error, so A has status 11 there.`,
 			Scenario: func(w *world.World) {
@@ -237,9 +266,9 @@ NICs differ in B's status: LOC_LEN_ERR (1) or REM_INV_REQ_ERR (9). rxe answers w
 		{
 			Name: "misaligned", Title: "Alignment: buffers may, atomics may not",
 			Text: `
-A's WRITE takes 33 bytes from an odd address, and puts them to another odd address: {1 RDMA_WRITE_ONLY}, {A 1 SUCCESS}. Bytes are bytes.
+A's WRITE takes 33 bytes from an odd address, and puts them to another odd address: {1 RDMA_WRITE_ONLY}, {2 ACK}, {A 1 SUCCESS}. Bytes are bytes.
 
-An atomic works on 8 bytes that begin at a multiple of 8. For 4 beside that: {A refuses 1 EINVAL}, when it is posted, as the address is in
+An atomic works on 8 bytes that begin at a multiple of 8. For 4 beside that it was {A refuses 1 EINVAL}, when it was posted, as the address is in
 the request. And it needs exactly 8 bytes for the old value: {A refuses 2 EINVAL} for 16.`,
 			NIC: `
 A NIC's driver may not look; then the responder does, and answers NAK invalid request: status 9 instead of EINVAL.`,
@@ -263,11 +292,18 @@ A NIC's driver may not look; then the responder does, and answers NAK invalid re
 		{
 			Name: "rnr", Title: "No receive is posted", Queues: true,
 			Text: `
-A sends, and B has no receive. {1 SEND_ONLY} finds nothing to take. B's device answers {2 RNR NAK 0.64 ms}: receiver not ready, come back
-in 0.64 ms. A's device waits so long and sends the same again. In the meantime B's program has posted a receive. {3 SEND_ONLY} takes it,
-and all is well: {A 1 SUCCESS}, {B 1 SUCCESS}.
+{: A ibv_post_send} A posts a SEND. B's program has posted no receive.
 
-How long B asks for is in its queue pair (min_rnr_timer, a code: 12 is 0.64 ms). How often A tries again is in A's (rnr_retry).
+{1 SEND_ONLY} leaves. {: 1 arrives} It finds nothing to take. B's device answers {2 RNR NAK 0.64 ms}: receiver not ready, come back
+in 0.64 ms.
+
+{: A wait} A's device waits. How long B asks for is in B's queue pair (min_rnr_timer, a code: 12 is 0.64 ms). How often A tries again is
+in A's (rnr_retry).
+
+{: B ibv_post_recv} In the meantime B's program posts a receive.
+
+The time is over, and A's device sends the same again: {3 SEND_ONLY}. {: 3 arrives} It takes the receive, and all is well: {B 1 SUCCESS}.
+{4 ACK} goes back, and A has {A 1 SUCCESS}.
 
 It works, but it has taken as long as 150 round trips. Programs post receives before the peer may send, and count them.`,
 			Scenario: func(w *world.World) {
@@ -286,14 +322,18 @@ It works, but it has taken as long as 150 round trips. Programs post receives be
 		{
 			Name: "rnr-exceeded", Title: "Never a receive: RNR retry exceeded",
 			Text: `
-The same, but B never posts a receive, and A's rnr_retry is 2. {1 SEND_ONLY} and two more, each with its RNR NAK. Then A gives up:
-{A 1 RNR_RETRY_EXC_ERR}, and its queue pair is in the error state. B's is not: it has only said "not yet".
+The same, but B never posts a receive, and A's rnr_retry is 2. {1 SEND_ONLY} gets {2 RNR NAK}.
+
+Two more follow, {3 SEND_ONLY} and {5 SEND_ONLY}, and each has its answer, {4 RNR NAK} and {6 RNR NAK}.
+
+Then A gives up: {A 1 RNR_RETRY_EXC_ERR}, and its queue pair is in the error state. B's is not: it has only said "not yet".
 
 rnr_retry 7 stands for "for ever". Many programs set it, and then seem to hang when a receive is forgotten.`,
 			Scenario: func(w *world.World) {
 				a, b := two(w, qp.RC)
 				a.QP.Attr.RNRRetry = 2
 				w.Connect(a.QP, b.QP)
+				w.RunFor(world.Microsecond)
 				_ = a.QP.PostSend(a.send(1, 32))
 				finish(w, a, b)
 			},
@@ -306,11 +346,15 @@ rnr_retry 7 stands for "for ever". Many programs set it, and then seem to hang w
 		{
 			Name: "cq-overrun", Title: "A completion queue that nobody polls", Queues: true,
 			Text: `
-A's completion queue has 2 entries. A posts three signaled WRITEs and does not poll. All three arrive. Two completions fit: {A 1 SUCCESS}
-and {A 2 SUCCESS}. The third is lost: {A event CQ_ERR}. A queue pair whose completions cannot be told is of no use, so it goes to the error
-state: {A event QP_FATAL}.
+A's completion queue has 2 entries. {: A ibv_post_send} A posts three signaled WRITEs, which are to yield a completion each, and does not
+poll.
 
-The bytes are in B's memory all the same. A's program can never know.
+{: 1-3 arrives} {1 RDMA_WRITE_ONLY}, {2 RDMA_WRITE_ONLY} and {3 RDMA_WRITE_ONLY} arrive. {: without 4-6} Their bytes are in B's memory.
+
+Two completions fit: {A 1 SUCCESS} and {A 2 SUCCESS}.
+
+The third is lost: {A event CQ_ERR}. A queue pair whose completions cannot be told is of no use, so it goes to the error
+state: {A event QP_FATAL}. The bytes are in B's memory all the same. A's program can never know.
 
 A completion queue must have room for all requests that may complete between two polls: at least the sizes of all queues that complete
 there.`,
@@ -322,6 +366,7 @@ overrun may come later than it was asked for.`,
 				small := a.CreateCQ(2)
 				q := a.CreateQP(small, world.QPInit{})
 				w.Connect(q, b.QP)
+				w.RunFor(world.Microsecond)
 				_ = q.PostSend(a.write(1, 32, b, 0), a.write(2, 32, b, 32), a.write(3, 32, b, 64))
 				w.Run()
 			},

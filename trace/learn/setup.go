@@ -18,11 +18,15 @@ mean the same path.`,
 			Name: "table-full", Title: "A region too large, a table full", SetUp: true,
 			Text: `
 A device translates addresses by a table, an entry for each page of each region. B's device here is a small one: 3 regions, 16 pages of 4
-KiB all together. The first region has 8192 bytes, 2 pages. A second one of 10,000 takes 3, as a page is not shared out. A third of 64
-KiB would need 16 of the 11 that are left: {B refuses 1 ENOMEM}. One of 4096 bytes still fits. Then all 3 regions are in use, and not even
-one of a single byte is possible: {B refuses 2 ENOMEM}.
+KiB all together. The first region has 8192 bytes, 2 pages.
 
-After one region is closed (ibv_dereg_mr) there is room again.`,
+{: B ibv_reg_mr 2} A second one of 10,000 takes 3, as a page is not shared out. A third of 64 KiB would need 16 of the 11 that are left:
+{B refuses 1 ENOMEM}.
+
+{: B ibv_reg_mr 4} One of 4096 bytes still fits. Then all 3 regions are in use, and not even one of a single byte is possible:
+{B refuses 2 ENOMEM}.
+
+{: B ibv_dereg_mr} After one region is closed (ibv_dereg_mr) there is room again.`,
 			NIC: `
 The limits are in ibv_query_device: max_mr, max_mr_size. Real tables are large: 16 million entries of 8 bytes open 64 GiB by pages of 4
 KiB. Huge pages need one entry for 2 MiB. What is met first is another limit: registering pins the pages, and how much a user may pin is
@@ -32,11 +36,18 @@ million regions.`,
 				b := w.AddHost("B")
 				b.MaxRegions, b.MaxPages = 3, 16
 				b.RegMR("first", 8192, all)
+				w.RunFor(world.Microsecond)
 				second := b.RegMR("second", 10_000, all)
-				b.RegMR("huge", 1<<16, all)
-				b.RegMR("third", 4096, all)
-				b.RegMR("tiny", 1, all)
+				for _, r := range []struct {
+					name string
+					size int
+				}{{"huge", 1 << 16}, {"third", 4096}, {"tiny", 1}} {
+					w.RunFor(world.Microsecond)
+					b.RegMR(r.name, r.size, all)
+				}
+				w.RunFor(world.Microsecond)
 				_ = second.DeregMR()
+				w.RunFor(world.Microsecond)
 				b.RegMR("tiny", 1, all)
 			},
 			Claims:   []Claim{refused("B", "ENOMEM", "ENOMEM"), packets()},
@@ -51,13 +62,17 @@ Some combinations make no sense and are refused when the region is registered. R
 could write what the own device may not. REMOTE_ATOMIC without LOCAL_WRITE: {B refuses 2 EINVAL}, for the same reason. And a right that does not
 exist: {B refuses 3 EINVAL}.
 
-REMOTE_READ needs nothing beside it: reading is always allowed locally.`,
+{: B ibv_reg_mr 4} REMOTE_READ needs nothing beside it: reading is always allowed locally.`,
 			Scenario: func(w *world.World) {
 				b := w.AddHost("B")
-				b.RegMR("write", 4096, mr.RemoteWrite)
-				b.RegMR("atomic", 4096, mr.RemoteAtomic|mr.RemoteRead)
-				b.RegMR("odd", 4096, mr.LocalWrite|1<<15)
-				b.RegMR("read", 4096, mr.RemoteRead)
+				for _, r := range []struct {
+					name   string
+					access mr.Access
+				}{{"write", mr.RemoteWrite}, {"atomic", mr.RemoteAtomic | mr.RemoteRead},
+					{"odd", mr.LocalWrite | 1<<15}, {"read", mr.RemoteRead}} {
+					w.RunFor(world.Microsecond)
+					b.RegMR(r.name, 4096, r.access)
+				}
 			},
 			Claims: []Claim{refused("B", "EINVAL", "EINVAL", "EINVAL"), packets()},
 			Question: "Peers are to READ from a region that B's program fills by its processor. Which " +

@@ -56,8 +56,9 @@ func preparing(e *world.Entry) bool {
 // tells says whether an entry only tells what others do, too: that a time is up, or that a queue
 // pair is in the state that its program has asked for.
 func tells(e *world.Entry) bool {
-	return e.Kind == qp.RecordTimer.String() || e.Kind == qp.RecordState.String() &&
-		qp.QPState(e.Record.Op) <= qp.StateRTS
+	return e.Kind == qp.RecordTimer.String() && qp.TimerKind(e.Record.Op) != qp.TimerAck ||
+		e.Kind == qp.RecordState.String() &&
+			qp.QPState(e.Record.Op) <= qp.StateRTS
 }
 
 // withQueues adds what is in the queues, after each time at which that has changed.
@@ -104,29 +105,29 @@ func queueLine(p *world.Play, m *world.Moment) string {
 	return strings.Join(hosts, "   ")
 }
 
-// Show writes the lesson for a terminal, without its question. The first of a chapter has what the
-// chapter is about in front.
-func (l *Lesson) Show(out io.Writer, p *world.Play) error {
+// Show writes the lesson for a terminal of a width, without its question. The first of a chapter
+// has what the chapter is about in front.
+func (l *Lesson) Show(out io.Writer, p *world.Play, width int) error {
 	var b strings.Builder
 	for _, c := range Chapters() {
 		if c.Lessons[0] == l {
 			fmt.Fprintf(&b, "Chapter: %s\n\n", c.Title)
-			writePassages(&b, Passages(c.Text, nil))
+			writePassages(&b, Passages(c.Text, nil), width)
 		}
 	}
 	fmt.Fprintf(&b, "%s\n%s\n\n", l.Title, strings.Repeat("=", len(l.Title)))
-	writePassages(&b, Passages(l.Text, p))
-	l.WritePlay(&b, p)
+	writePassages(&b, Passages(l.Text, p), width)
+	l.WritePlay(&b, p, width)
 	if l.NIC != "" {
 		b.WriteString("\nWith a NIC\n")
-		writePassages(&b, Passages(l.NIC, p))
+		writePassages(&b, Passages(l.NIC, p), width)
 	}
 	_, err := io.WriteString(out, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
 }
 
 // WritePlay writes what happened, a line each, in columns of microseconds, hosts and words.
-func (l *Lesson) WritePlay(b *strings.Builder, p *world.Play) {
+func (l *Lesson) WritePlay(b *strings.Builder, p *world.Play, width int) {
 	all := l.steps(p)
 	if len(all) == 0 {
 		return
@@ -136,23 +137,23 @@ func (l *Lesson) WritePlay(b *strings.Builder, p *world.Play) {
 		fmt.Fprintf(b, "%10.3f  ", float64(s.time)/1000)
 		switch {
 		case s.packet != nil:
-			b.WriteString(arrow(p, s.packet))
+			b.WriteString(arrow(p, s.packet, width-12))
 		case s.entry != nil:
-			b.WriteString(indent(fmt.Sprintf("%s: %s", p.Hosts[s.entry.Host].Name, s.entry.Text), 15))
+			b.WriteString(indent(fmt.Sprintf("%s: %s", p.Hosts[s.entry.Host].Name, s.entry.Text), 15, width))
 		default:
-			b.WriteString("   queues  " + indent(s.queues, 23))
+			b.WriteString("   queues  " + indent(s.queues, 23, width))
 		}
 		b.WriteByte('\n')
 	}
 }
 
 // indent breaks a text into lines that begin at a column, but for the first.
-func indent(text string, column int) string {
+func indent(text string, column, width int) string {
 	return strings.ReplaceAll(Wrap(text, width-column), "\n", "\n"+strings.Repeat(" ", column))
 }
 
-// arrow is a packet's line.
-func arrow(p *world.Play, x *world.Packet) string {
+// arrow is a packet's line, with as much of a line as there is room for.
+func arrow(p *world.Play, x *world.Packet, width int) string {
 	text := fmt.Sprintf(" %d  %s psn %d", x.N, x.Label, x.PSN)
 	if x.Length > 0 {
 		text += fmt.Sprintf(", %d B", x.Length)
@@ -161,7 +162,7 @@ func arrow(p *world.Play, x *world.Packet) string {
 	if x.To >= 0 {
 		to = p.Hosts[x.To].Name
 	}
-	line := fmt.Sprintf("   %s ──%s %s▶ %s", from, text, strings.Repeat("─", max(2, 46-len(text))), to)
+	line := fmt.Sprintf("   %s ──%s %s▶ %s", from, text, strings.Repeat("─", max(2, min(46, width-16)-len(text))), to)
 	if x.Fate == world.Lost {
 		line = fmt.Sprintf("   %s ──%s ──✗  %s", from, text, "lost")
 	} else if x.Fate != world.Delivered {
@@ -173,10 +174,7 @@ func arrow(p *world.Play, x *world.Packet) string {
 	return line
 }
 
-// width is that of a text in a terminal.
-const width = 96
-
-func writePassages(b *strings.Builder, all []Passage) {
+func writePassages(b *strings.Builder, all []Passage, width int) {
 	for _, p := range all {
 		if p.Lines != "" {
 			b.WriteString("    " + strings.ReplaceAll(p.Lines, "\n", "\n    ") + "\n\n")

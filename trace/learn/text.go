@@ -8,15 +8,16 @@ package learn
 //	{A 1 SUCCESS}          the first completion of host A, with this status
 //	{A refuses 1 EINVAL}   the first call of A that was refused, with this kind of error
 //	{B event QP_FATAL}     an asynchronous event of B
+//
+// What begins with {: says at which step of a walk a sentence is read: see steps.go.
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/goroce/goroce/mr"
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/world"
@@ -33,7 +34,10 @@ type Piece struct {
 	Text   string `json:"text"`
 	Packet int    `json:"packet,omitempty"` // it points at this packet
 	Host   string `json:"host,omitempty"`   // or at something of this host
+	Untrue string `json:"untrue,omitempty"` // why its sentence is not true now
+	Term   string `json:"term,omitempty"`   // it is, or uses, this term of the glossary
 
+	at    int64 // when what it points at happens
 	wrong error // it points at nothing
 }
 
@@ -51,11 +55,11 @@ func (p Passage) String() string {
 
 // notes are the sentences of a text that point at a packet, for who looks at the packet. Of a play
 // that a student has changed there are those that are true of it.
-func notes(text string, p *world.Play) (all []world.Note) {
-	for _, passage := range Passages(text, p) {
+func notes(text []Passage, p *world.Play) (all []world.Note) {
+	for _, passage := range text {
 		whole, at := passage.String(), 0
 		for _, x := range passage.Pieces {
-			if x.Packet > 0 && x.wrong == nil {
+			if x.Packet > 0 && x.wrong == nil && x.Untrue == "" {
 				begin := strings.LastIndex(whole[:at], ". ") + 1
 				end := len(whole)
 				if i := strings.Index(whole[at:], ". "); i >= 0 {
@@ -78,6 +82,7 @@ var pointer = regexp.MustCompile(`\{([^{}]*)\}`)
 // Passages resolves a text against a play.
 func Passages(text string, p *world.Play) (all []Passage) {
 	for _, paragraph := range strings.Split(strings.Trim(text, "\n"), "\n\n") {
+		paragraph = cue.ReplaceAllString(paragraph, "")
 		switch {
 		case strings.TrimSpace(paragraph) == "":
 		case strings.HasPrefix(paragraph, "    "):
@@ -126,9 +131,13 @@ func resolve(what string, p *world.Play) Piece {
 	case words[1] == "refuses" && len(words) == 4:
 		n, _ := strconv.Atoi(words[2])
 		x := Piece{Text: words[3], Host: host}
-		if errs := p.Refusals(host); n < 1 || n > len(errs) || errno(errs[n-1]) != words[3] {
+		errs := p.Refusals(host)
+		if n < 1 || n > len(errs) || world.Errno(errs[n-1]) != words[3] {
 			x.wrong = fmt.Errorf("{%s}: refused were %v", what, errs)
+			return x
 		}
+		refused := func(e world.Entry) bool { return e.Err == errs[n-1] }
+		x.at = p.Entries[slices.IndexFunc(p.Entries, refused)].Time
 		return x
 	case len(words) == 3:
 		return resolveCompletion(host, words[1], "IBV_WC_"+words[2], p)
@@ -146,6 +155,9 @@ func resolvePacket(n int, label string, p *world.Play) Piece {
 	case !strings.HasPrefix(p.Packets[n-1].Label, label):
 		x.wrong = fmt.Errorf("{%d %s}: it is %s, %s", n, label, p.Packets[n-1].Label, p.Packets[n-1].Fate)
 	}
+	if x.wrong == nil {
+		x.at = p.Packets[n-1].Sent
+	}
 	return x
 }
 
@@ -158,13 +170,22 @@ func resolveCompletion(host, number, status string, p *world.Play) Piece {
 		return x
 	}
 	x.Text += fmt.Sprintf(" (%d)", wcs[n-1].Status)
+	for _, c := range p.Completions {
+		if c.Host != p.Host(host) {
+			continue
+		}
+		if n--; n == 0 {
+			x.at = c.Time
+			break
+		}
+	}
 	return x
 }
 
 func resolveEvent(host, name string, p *world.Play) Piece {
 	for _, e := range p.EntriesOf(host, "event") {
 		if e.Async && eventName(e.Event) == name {
-			return Piece{Text: name, Host: host}
+			return Piece{Text: name, Host: host, at: e.Time}
 		}
 	}
 	return Piece{Text: name, Host: host, wrong: fmt.Errorf("{%s event %s}: there is none", host, name)}
@@ -178,15 +199,4 @@ func eventName(t qp.EventType) string {
 		}
 	}
 	return t.String()
-}
-
-// errno is the error of the verbs that an error stands for.
-func errno(err error) string {
-	switch {
-	case errors.Is(err, qp.ErrFull), errors.Is(err, qp.ErrLimit), errors.Is(err, mr.ErrFull):
-		return "ENOMEM"
-	case errors.Is(err, qp.ErrBusy), errors.Is(err, mr.ErrBusy):
-		return "EBUSY"
-	}
-	return "EINVAL"
 }

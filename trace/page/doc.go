@@ -4,7 +4,8 @@
 //
 // It is one player, which is served ([Site]) or written as one file that opens from disk ([Write]).
 // Nothing is fetched from elsewhere, there is no framework and no build step: assets has it all.
-// The simulated world runs in the browser, as WebAssembly (folder wasm).
+// The simulated world runs in the browser, as WebAssembly (folder wasm). A lesson is a walk
+// (assets/steps.js) with a glossary (glossary.js), and what a learner does is kept (progress.js).
 //
 // The files, in reading order:
 //

@@ -21,7 +21,8 @@ import (
 var assets embed.FS
 
 // scripts are the player's files, in the order in which they are read.
-var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "lessons", "main"}
+var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "told", "lessons", "steps",
+	"glossary", "progress", "inside", "main"}
 
 // asset returns a file of the player.
 func asset(name string) string {

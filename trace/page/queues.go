@@ -12,6 +12,7 @@ import (
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace/timeline"
 	"github.com/goroce/goroce/trace/world"
+	"github.com/goroce/goroce/wire"
 )
 
 // Bounds of what is kept: each page that follows gets all of it with each change.
@@ -105,9 +106,11 @@ func (l *Live) Did(entries []timeline.Entry) {
 	slices.SortStableFunc(entries, func(a, b timeline.Entry) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), world.Order(&a.Record)-world.Order(&b.Record))
 	})
+	var turn arrival
 	for i := range entries {
 		x := &entries[i]
 		l.w.begin(x.Time)
+		turn.follow(l, x)
 		l.queues.take(x.Node, x.Time-l.w.first, &x.Record)
 		switch x.Record.Kind {
 		case qp.RecordSent, qp.RecordReceived: // the packets say it
@@ -122,4 +125,32 @@ func (l *Live) Did(entries []timeline.Entry) {
 		}
 	}
 	l.tell()
+}
+
+// arrival is the packet that a device's turn began with, as far as it is known. The one who hands
+// packets over looks at the clock after the device has: what the packet has led to is not shown
+// before it.
+type arrival struct {
+	node string
+	at   int64 // of the turn, by the device's clock
+	late int64 // by how much the packet's time is behind that
+}
+
+// follow moves a record behind the packet that its turn began with.
+func (a *arrival) follow(l *Live, x *timeline.Entry) {
+	if x.Record.Kind == qp.RecordReceived {
+		*a = arrival{node: x.Node, at: x.Time}
+		for i := len(l.w.packets) - 1; i >= 0; i-- {
+			p := &l.w.packets[i]
+			if p.Sent < x.Time-l.w.first {
+				break
+			}
+			if p.QPN == x.Record.QPN && p.PSN == uint32(x.Record.PSN) && p.Op == wire.Opcode(x.Record.Op).String() {
+				a.late = p.Sent - (x.Time - l.w.first) + 1
+			}
+		}
+	}
+	if x.Node == a.node && x.Time == a.at {
+		x.Time += a.late
+	}
 }

@@ -6,8 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/trace/timeline"
 	"github.com/goroce/goroce/trace/world"
+	"github.com/goroce/goroce/wire"
 )
 
 // TestQueues: requests are there from when the device takes them to the completion of a later one,
@@ -52,4 +54,35 @@ func TestQueuesAreBounded(t *testing.T) {
 	require.Len(t, p.Moments, maxChanges)
 	require.Len(t, p.Moments[0].Hosts[0].QPs[0].SQ, maxRequests)
 	require.Len(t, p.Entries, 10)
+}
+
+// TestBehindItsPacket: what a device did with a packet is drawn below it, although the packet's
+// time was read later than the device's.
+func TestBehindItsPacket(t *testing.T) {
+	all := fill(t, &Window{Count: 20}).packets
+	l := NewLive("", 0)
+	p := all[len(all)-1]
+	const late = 40
+	start := int64(1_000_000)
+	l.Add(trace.Record{Time: start, Link: trace.LinkRaw, Length: len(p.Bytes), Data: p.Bytes})
+	l.Add(trace.Record{Time: start + 1000 + late, Link: trace.LinkRaw, Length: len(p.Bytes), Data: p.Bytes})
+	op := -1
+	for i := range 256 {
+		if wire.Opcode(i).String() == p.Op {
+			op = i
+		}
+	}
+	require.GreaterOrEqual(t, op, 0)
+	at := start + 1000
+	l.Did([]timeline.Entry{
+		{Time: at, Node: "A", Record: qp.Record{Kind: qp.RecordReceived, QPN: p.QPN, PSN: wire.PSN(p.PSN), Op: uint8(op)}},
+		{Time: at, Node: "A", Record: qp.Record{Kind: qp.RecordCompletion, QPN: 9, Value: 2}},
+		{Time: at, Node: "B", Record: qp.Record{Kind: qp.RecordTimer, QPN: 9}},
+	})
+	got, _ := l.after(0)
+	require.Len(t, got.Entries, 2)
+	require.Equal(t, "timer", got.Entries[0].Kind)
+	require.EqualValues(t, 1000, got.Entries[0].Time)
+	require.Equal(t, "completion", got.Entries[1].Kind)
+	require.EqualValues(t, got.Packets[1].Sent+1, got.Entries[1].Time)
 }

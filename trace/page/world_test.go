@@ -58,10 +58,32 @@ func sum(t *testing.T) string {
 			}
 		}
 	}
-	text, err := os.ReadFile("wasm/main.go")
-	require.NoError(t, err)
-	h.Write(text)
+	require.NoError(t, show.Encode(learn.Glossary()))
+	for _, name := range []string{"wasm/main.go", "wasm/unmapped.json"} {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		h.Write(text)
+	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// recording is what rocePlay answers of the lesson that a browser cannot play.
+func recording(t *testing.T) []byte {
+	l := learn.Find("unmapped")
+	if l.Claims == nil {
+		t.Skip("this system cannot play the lesson of unmapped memory")
+	}
+	play := l.Play(nil)
+	text, err := json.Marshal(map[string]any{"lesson": l.Page(play), "play": play, "differs": []string{}})
+	require.NoError(t, err)
+	return append(text, '\n')
+}
+
+// TestRecordingIsFresh: the recording is what happens here.
+func TestRecordingIsFresh(t *testing.T) {
+	recorded, err := os.ReadFile("wasm/unmapped.json")
+	require.NoError(t, err)
+	require.Equal(t, string(recording(t)), string(recorded), "go generate ./trace/page")
 }
 
 // TestWorldIsFresh: world.gz shows what the sources that are here show. Neither the program is
@@ -70,6 +92,9 @@ func sum(t *testing.T) string {
 func TestWorldIsFresh(t *testing.T) {
 	if testing.Short() && !*generate {
 		t.Skip("whether world.gz is fresh is looked at without -short")
+	}
+	if *generate {
+		require.NoError(t, os.WriteFile("wasm/unmapped.json", recording(t), 0o644))
 	}
 	now := sum(t)
 	if *generate {

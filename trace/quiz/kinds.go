@@ -18,6 +18,7 @@ var Kinds = []Kind{
 	{"packets", "packets of a message", packets},
 	{"headers", "what headers leave of the line rate", headers},
 	{"latency", "the sum of a way", latency},
+	{"ways", "a round trip by sockets against one by RDMA", ways},
 	{"speed-up", "how many times faster, all in all", speedUp},
 	{"gbit", "MiB/s to Gbit/s and back", gbit},
 	{"window", "throughput of a window", window},
@@ -29,7 +30,11 @@ const page = 4096
 
 func pages(d *dice) Question {
 	first, n := d.from(0, page-1), d.from(1, 1<<20)
-	addr := d.from(16, 1<<16)*page + first
+	return pagesOf(d.from(16, 1<<16)*page+first, n)
+}
+
+func pagesOf(addr, n int) Question {
+	first := addr % page
 	count := (first + n + page - 1) / page
 	return Question{
 		Text: fmt.Sprintf("A region begins at address 0x%x and has %d bytes. How many pages of 4 KiB does "+
@@ -42,7 +47,10 @@ func pages(d *dice) Question {
 }
 
 func table(d *dice) Question {
-	n, p := int64(1)<<d.from(21, 36), of[int64](d, page, 64<<10, 2<<20)
+	return tableOf(int64(1)<<d.from(21, 36), of[int64](d, page, 64<<10, 2<<20))
+}
+
+func tableOf(n, p int64) Question {
 	entries := n / p
 	return Question{
 		Text: fmt.Sprintf("A NIC has an entry of 8 bytes for each page of a region. How many bytes of table does a "+
@@ -53,7 +61,10 @@ func table(d *dice) Question {
 }
 
 func largest(d *dice) Question {
-	t, p := int64(1)<<d.from(16, 26), of[int64](d, page, 2<<20)
+	return largestOf(int64(1)<<d.from(16, 26), of[int64](d, page, 2<<20))
+}
+
+func largestOf(t, p int64) Question {
 	n := t / 8 * p
 	return Question{
 		Text: fmt.Sprintf("A NIC has %s of translation table, 8 bytes for each page. How many bytes of memory can "+
@@ -80,19 +91,45 @@ func cached(d *dice) Question {
 // powerOfTwo rounds up.
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
 
+// rings are the lengths of the queues of a queue pair and the bytes of an entry of each.
+type rings struct {
+	sq, rq, cq    int
+	sqe, rqe, cqe int
+	rounded       bool // the lengths are rounded up to powers of two
+}
+
+// sizes are the bytes of each queue.
+func (r rings) sizes() (sq, rq, cq int) {
+	if r.rounded {
+		r.sq, r.rq, r.cq = powerOfTwo(r.sq), powerOfTwo(r.rq), powerOfTwo(r.cq)
+	}
+	return r.sq * r.sqe, r.rq * r.rqe, r.cq * r.cqe
+}
+
+// queues asks for a NIC's queues, whose lengths are rounded, or for those of exercise sheets.
 func queues(d *dice) Question {
-	sq, rq, cq := d.from(10, 2000), d.from(10, 2000), d.from(10, 4000)
-	const sqe, rqe, cqe = 64, 16, 64
-	sum := powerOfTwo(sq)*sqe + powerOfTwo(rq)*rqe + powerOfTwo(cq)*cqe
+	r := rings{d.from(10, 2000), d.from(10, 2000), d.from(10, 4000), 64, 16, 64, true}
+	if d.IntN(2) == 0 {
+		r.rqe, r.cqe, r.rounded = 64, 32, false
+	}
+	return queuesOf(r)
+}
+
+func queuesOf(r rings) Question {
+	sq, rq, cq := r.sizes()
+	sum, how, round := sq+rq+cq, "Take the lengths of queues as they are asked for.", 0.0
+	if r.rounded {
+		how, round = "A NIC rounds the lengths of queues up to powers of two.", 1
+	}
 	return Question{
-		Text: fmt.Sprintf("A NIC rounds the lengths of queues up to powers of two. A send queue of %d requests of 64 "+
-			"bytes, a receive queue of %d of 16 bytes, a completion queue of %d of 64 bytes: "+
-			"how many bytes are these together?", sq, rq, cq),
-		Given: map[string]float64{"sq": float64(sq), "rq": float64(rq), "cq": float64(cq)}, Answer: float64(sum),
-		Unit: "bytes", Within: exact, Why: fmt.Sprintf("SQ: %d * 64 = %d. RQ: %d * 16 = %d. CQ: %d * 64 = %d. "+
+		Text: fmt.Sprintf("%s A send queue of %d requests of %d bytes, a receive queue of %d of %d bytes, a "+
+			"completion queue of %d of %d bytes: how many bytes are these together?",
+			how, r.sq, r.sqe, r.rq, r.rqe, r.cq, r.cqe),
+		Given: map[string]float64{"sq": float64(r.sq), "rq": float64(r.rq), "cq": float64(r.cq), "sqe": float64(r.sqe),
+			"rqe": float64(r.rqe), "cqe": float64(r.cqe), "rounded": round}, Answer: float64(sum),
+		Unit: "bytes", Within: exact, Why: fmt.Sprintf("SQ: %d * %d = %d. RQ: %d * %d = %d. CQ: %d * %d = %d. "+
 			"Together %d. A thousand such connections need %d MiB; the caches of NICs have a few.",
-			powerOfTwo(sq), powerOfTwo(sq)*sqe, powerOfTwo(rq), powerOfTwo(rq)*rqe, powerOfTwo(cq), powerOfTwo(cq)*cqe,
-			sum, sum*1000>>20)}
+			sq/r.sqe, r.sqe, sq, rq/r.rqe, r.rqe, rq, cq/r.cqe, r.cqe, cq, sum, sum*1000>>20)}
 }
 
 // field is a field of a work request that the quiz asks for.
@@ -103,8 +140,8 @@ type field struct {
 }
 
 // wanted is a transfer in words: a message of n bytes from a place of one buffer to a place of
-// another.
-type wanted struct{ local, from, remote, to, n int }
+// another, each with the key that opens it here.
+type wanted struct{ local, from, remote, to, n, lkey, rkey int }
 
 var fields = []field{
 	{"sg_list[0].addr", func(w wanted) int { return w.local + w.from },
@@ -113,6 +150,14 @@ var fields = []field{
 		}},
 	{"sg_list[0].length", func(w wanted) int { return w.n }, func(w wanted) string {
 		return "The length is that of the message, not of the region."
+	}},
+	{"sg_list[0].lkey", func(w wanted) int { return w.lkey }, func(w wanted) string {
+		return "The own device opens the own buffer by the lkey of the own region."
+	}},
+	{"wr.rdma.rkey", func(w wanted) int { return w.rkey }, func(w wanted) string {
+		return "The peer's device opens the peer's region by its rkey, which the peer has told. The own region " +
+			"has an " +
+			"rkey as well, which is for others."
 	}},
 	{"wr.rdma.remote_addr", func(w wanted) int { return w.remote + w.to },
 		func(w wanted) string {
@@ -139,19 +184,26 @@ func sendWR(d *dice) Question {
 		remote: d.from(1, 1<<16) * page,
 		to:     d.from(0, 255) * 8,
 		n:      d.from(1, page),
+		lkey:   d.from(1<<12, 1<<16-1),
+		rkey:   d.from(1<<16, 1<<20-1),
 	}
-	i := d.IntN(len(fields))
+	return fieldOf(w, d.IntN(len(fields)))
+}
+
+func fieldOf(w wanted, i int) Question {
 	f := fields[i]
 	return Question{
-		Text: fmt.Sprintf("An RDMA WRITE of %d bytes, from offset 0x%x of your buffer at 0x%x, to offset 0x%x of the "+
-			"peer's region at 0x%x. Of the ibv_send_wr: what is %s?",
-			w.n, w.from, w.local, w.to, w.remote, f.name),
+		Text: fmt.Sprintf("An RDMA WRITE of %d bytes, from offset 0x%x of your buffer at 0x%x (lkey 0x%x), to offset "+
+			"0x%x of the peer's region at 0x%x (rkey 0x%x). Of the ibv_send_wr: what is %s?",
+			w.n, w.from, w.local, w.lkey, w.to, w.remote, w.rkey, f.name),
 		Given: map[string]float64{
 			"local":  float64(w.local),
 			"from":   float64(w.from),
 			"remote": float64(w.remote),
 			"to":     float64(w.to),
 			"bytes":  float64(w.n),
+			"lkey":   float64(w.lkey),
+			"rkey":   float64(w.rkey),
 			"field":  float64(i),
 		},
 		Answer: float64(f.of(w)), Within: exact, Why: fmt.Sprintf("%s. The answer is %d, 0x%x.",

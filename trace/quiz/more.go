@@ -29,13 +29,16 @@ func packets(d *dice) Question {
 
 func headers(d *dice) Question {
 	mtu, v6 := of(d, mtus...), d.IntN(2) == 1
+	return headersOf(mtu, v6, of(d, 10, 25, 40, 50, 100, 200, 400))
+}
+
+func headersOf(mtu int, v6 bool, line int) Question {
 	ip, name := 20, "IPv4"
 	if v6 {
 		ip, name = 40, "IPv6"
 	}
 	const preamble, ethernet, udp, bth, icrc, fcs, gap = 8, 14, 8, 12, 4, 4, 12
 	over := preamble + ethernet + ip + udp + bth + icrc + fcs + gap
-	line := of(d, 10, 25, 40, 50, 100, 200, 400)
 	share := float64(mtu) / float64(mtu+over)
 	v := share * float64(line)
 	return Question{Text: fmt.Sprintf("A long SEND over %s at a path MTU of %d, on Ethernet of %d Gbit/s. How many "+
@@ -68,6 +71,29 @@ func latency(d *dice) Question {
 		Why: fmt.Sprintf("%d + 2 * %d + %d * 5 + %d * %d + %d = %d ns.", post, pci, cable, hops, hop, cache, sum)}
 }
 
+// ways asks for two sums of a message and its answer: each end sends and takes in once.
+func ways(d *dice) Question {
+	return waysOf(d.from(5, 40), d.from(5, 40), d.from(2, 20), d.from(100, 900), d.from(100, 900))
+}
+
+// waysOf has microseconds of sockets and the network, nanoseconds of RDMA.
+func waysOf(send, recv, rtt, post, poll int) Question {
+	sockets := 2*float64(send+recv) + float64(rtt)
+	rdma := 2*float64(post+poll)/1e3 + float64(rtt)
+	return Question{
+		Text: fmt.Sprintf("A message goes to a program, which answers: each of the two sends once and takes in "+
+			"once. By "+
+			"sockets a send takes %d us, a receive %d us; by RDMA ibv_post_send takes %d ns, ibv_poll_cq %d ns. The "+
+			"network takes %d us there and back. How many times faster is the round trip by RDMA?",
+			send, recv, post, poll, rtt),
+		Given: map[string]float64{"send": float64(send), "recv": float64(recv), "rtt": float64(rtt),
+			"post": float64(post), "poll": float64(poll)},
+		Answer: sockets / rdma, Unit: "times", Within: near,
+		Why: fmt.Sprintf("Sockets: 2 * (%d + %d) + %d = %s us. RDMA: 2 * (%s + %s) + %d = %s us. %s / %s = %s. What "+
+			"the network takes is in both.", send, recv, rtt, Number(sockets), Number(float64(post)/1e3),
+			Number(float64(poll)/1e3), rtt, Number(rdma), Number(sockets), Number(rdma), Number(sockets/rdma))}
+}
+
 func speedUp(d *dice) Question {
 	share, times := d.from(5, 95), d.from(2, 20)
 	whole := 1 / (1 - float64(share)/100 + float64(share)/100/float64(times))
@@ -82,11 +108,7 @@ func speedUp(d *dice) Question {
 
 func gbit(d *dice) Question {
 	if d.IntN(2) == 0 {
-		n := d.from(100, 12000)
-		v := float64(n) * (1 << 20) * 8 / 1e9
-		return Question{Text: fmt.Sprintf("ib_write_bw prints %d MB/sec, by which it means MiB. How many Gbit/s?", n),
-			Given: map[string]float64{"mib": float64(n)}, Answer: v, Unit: "Gbit/s", Within: near / 2,
-			Why: fmt.Sprintf("%d * 1048576 * 8 / 10^9 = %s. Taking MB for 10^6 bytes gives 4.6 %% less.", n, Number(v))}
+		return gbitOf(d.from(100, 12000))
 	}
 	n := of(d, 1, 10, 25, 40, 50, 100, 200, 400)
 	v := float64(n) * 1e9 / 8 / (1 << 20)
@@ -94,6 +116,13 @@ func gbit(d *dice) Question {
 		n),
 		Given: map[string]float64{"gbit": float64(n)}, Answer: v, Unit: "MiB/s", Within: near / 2,
 		Why: fmt.Sprintf("%d * 10^9 / 8 / 1048576 = %s. Headers come off that.", n, Number(v))}
+}
+
+func gbitOf(n int) Question {
+	v := float64(n) * (1 << 20) * 8 / 1e9
+	return Question{Text: fmt.Sprintf("ib_write_bw prints %d MB/sec, by which it means MiB. How many Gbit/s?", n),
+		Given: map[string]float64{"mib": float64(n)}, Answer: v, Unit: "Gbit/s", Within: near / 2,
+		Why: fmt.Sprintf("%d * 1048576 * 8 / 10^9 = %s. Taking MB for 10^6 bytes gives 4.6 %% less.", n, Number(v))}
 }
 
 func window(d *dice) Question {

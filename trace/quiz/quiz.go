@@ -3,7 +3,7 @@
 // seed, and an answer that is explained step by step.
 //
 // The files: this one has what a question is, and how an answer is read and checked; kinds.go and
-// more.go have the kinds of questions, a row for each.
+// more.go have the kinds of questions, a row for each; sheet.go an exercise sheet's own numbers.
 package quiz
 
 import (

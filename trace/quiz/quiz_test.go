@@ -26,17 +26,20 @@ var again = map[string]func(g map[string]float64) float64{
 	},
 	"queues": func(g map[string]float64) float64 {
 		sum := 0.0
-		for name, entry := range map[string]float64{"sq": 64, "rq": 16, "cq": 64} {
+		for _, name := range []string{"sq", "rq", "cq"} {
 			n := 1.0
 			for n < g[name] {
 				n *= 2
 			}
-			sum += n * entry
+			if g["rounded"] == 0 {
+				n = g[name]
+			}
+			sum += n * g[name+"e"]
 		}
 		return sum
 	},
 	"send-wr": func(g map[string]float64) float64 {
-		return []float64{g["local"] + g["from"], g["bytes"], g["remote"] + g["to"], 0, 1, 2}[int(g["field"])]
+		return []float64{g["local"] + g["from"], g["bytes"], g["lkey"], g["rkey"], g["remote"] + g["to"], 0, 1, 2}[int(g["field"])]
 	},
 	"packets": func(g map[string]float64) float64 {
 		n := 1.0
@@ -51,6 +54,13 @@ var again = map[string]func(g map[string]float64) float64{
 	},
 	"latency": func(g map[string]float64) float64 {
 		return g["post"] + g["pci"] + g["pci"] + 5*g["meters"] + g["switch"]*g["switches"] + g["see"]
+	},
+	"ways": func(g map[string]float64) float64 {
+		sockets, rdma := g["rtt"]*1000, g["rtt"]*1000
+		for range 2 {
+			sockets, rdma = sockets+1000*g["send"]+1000*g["recv"], rdma+g["post"]+g["poll"]
+		}
+		return sockets / rdma
 	},
 	"speed-up": func(g map[string]float64) float64 { return 100 / (100 - g["share"] + g["share"]/g["times"]) },
 	"gbit": func(g map[string]float64) float64 {

@@ -64,8 +64,9 @@ func (w *World) AddHost(name string) *Host {
 	h.PD, _ = h.Keys.AllocPD()
 	count := uint64(0)
 	h.engine = qp.NewEngine(qp.Config{Memory: h.Keys, GIDs: h.gids, ECN: true, Recorder: h.recorder,
-		Rand: func() uint64 { count++; return count },
-		QPNs: wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
+		Rand:       func() uint64 { count++; return count },
+		Congestion: qp.CongestionParams{LineRate: uint64(w.Rate)},
+		QPNs:       wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
 	w.hosts = append(w.hosts, h)
 	w.play.Hosts = append(w.play.Hosts, HostInfo{name, h.GID.Addr().Unmap().String(), []QPInfo{}, []CQInfo{},
 		[]RegionInfo{}})
@@ -157,11 +158,8 @@ func (h *Host) RegMR(name string, size int, access mr.Access) *Region {
 
 // RegMRIn registers bytes in a protection domain.
 func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *Region {
-	r := &Region{Host: h, Name: name, Bytes: bytes, index: len(h.regions), shown: make([]byte, len(bytes))}
-	r.addr = uint64(h.index+1) << 20
-	for _, x := range h.regions {
-		r.addr = (x.addr + uint64(len(x.Bytes)) + 1<<16) &^ (1<<16 - 1)
-	}
+	r := &Region{Host: h, Name: name, Bytes: bytes, index: len(h.regions), addr: h.nextAddr(),
+		shown: make([]byte, len(bytes))}
 	err := h.room(r)
 	if err == nil {
 		r.Region, err = h.Keys.Register(pd, bytes, r.addr, access)
@@ -170,12 +168,33 @@ func (h *Host) RegMRIn(pd mr.PD, name string, bytes []byte, access mr.Access) *R
 	if err != nil {
 		return r
 	}
+	h.listed(r, accessWords(access))
+	return r
+}
+
+// nextAddr is where the next region begins.
+func (h *Host) nextAddr() uint64 {
+	if len(h.regions) == 0 {
+		return uint64(h.index+1) << 20
+	}
+	last := h.regions[len(h.regions)-1]
+	return (last.addr + uint64(len(last.Bytes)) + 1<<16) &^ (1<<16 - 1)
+}
+
+// listed makes a region one of those that are shown.
+func (h *Host) listed(r *Region, access string) {
 	h.regions = append(h.regions, r)
 	info := &h.w.play.Hosts[h.index]
-	info.Regions = append(info.Regions, RegionInfo{name, fmt.Sprintf("0x%x", r.addr), len(bytes), r.Region.LKey(),
-		r.Region.RKey(), accessWords(access)})
+	info.Regions = append(info.Regions, RegionInfo{
+		Name:   r.Name,
+		Addr:   fmt.Sprintf("0x%x", r.addr),
+		Length: len(r.Bytes),
+		LKey:   r.LKey(),
+		RKey:   r.RKey(),
+		Access: access,
+		Since:  int64(h.w.Now()),
+	})
 	h.w.moment()
-	return r
 }
 
 // room is an error if a small device has none for another region.
@@ -215,7 +234,9 @@ func (r *Region) DeregMR() error {
 	if r.Region != nil {
 		err = r.Host.Keys.Deregister(r.Region)
 	}
-	r.gone = err == nil
+	if r.gone = err == nil; r.gone {
+		r.Host.w.play.Hosts[r.Host.index].Regions[r.index].Until = int64(r.Host.w.Now())
+	}
 	r.Host.called("ibv_dereg_mr", fmt.Sprintf("%q", r.Name), err)
 	return err
 }

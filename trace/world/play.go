@@ -31,10 +31,12 @@ type HostInfo struct {
 	Regions []RegionInfo `json:"regions"`
 }
 
-// QPInfo is a queue pair: its number, and "RC", "UC" or "UD".
+// QPInfo is a queue pair: its number, "RC", "UC" or "UD", and the number of the peer's, if it has
+// one.
 type QPInfo struct {
 	QPN  uint32 `json:"qpn"`
 	Type string `json:"type"`
+	Peer uint32 `json:"peer,omitempty"`
 }
 
 // CQInfo is a completion queue.
@@ -51,6 +53,8 @@ type RegionInfo struct {
 	LKey   uint32 `json:"lkey"`
 	RKey   uint32 `json:"rkey"`
 	Access string `json:"access"`
+	Since  int64  `json:"since"`           // when it was registered
+	Until  int64  `json:"until,omitempty"` // when its key was ended, 0: it was not
 }
 
 // Fate is what became of a packet on its way.

@@ -22,7 +22,7 @@ func (h *Host) called(verb, what string, err error) {
 	e := h.note("call", 0, verb+": "+what)
 	if err != nil {
 		e.Err, e.Error = err, err.Error()
-		e.Text += ": refused: " + err.Error()
+		e.Text += ": " + refusalWords(err)
 	}
 }
 

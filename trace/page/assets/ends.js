@@ -13,7 +13,7 @@ function momentAt(play, time) {
   return found;
 }
 
-/** memoryAt is what each region of a host holds, and which bytes are new since the moment before. */
+/** memoryAt is what each region of a host holds, and which bytes are new at this moment. At the first one none is. */
 function memoryAt(play, host, moment) {
   const regions = (play.hosts[host].regions || []).map((r) => ({ ...r, bytes: new Uint8Array(r.length), fresh: new Set(), used: new Set() }));
   (play.moments || []).forEach((m, i) => {
@@ -24,7 +24,7 @@ function memoryAt(play, host, moment) {
         region.used.add(Math.floor((change.offset + k) / ROW));
         if (i > moment) return;
         region.bytes[change.offset + k] = b;
-        if (i === moment || m.time === play.moments[moment].time) region.fresh.add(change.offset + k);
+        if (play.moments[moment].time > play.moments[0].time && m.time === play.moments[moment].time) region.fresh.add(change.offset + k);
       });
     }
   });
@@ -38,11 +38,13 @@ function showEnds() {
   box.hidden = !(play.moments || []).length;
   if (box.hidden) return;
   const at = momentAt(play, app.now);
-  const happening = (play.entries || []).filter((e) => e.time === app.now);
+  const setUp = app.lesson && !app.lesson.setUp && app.now === app.stops[0];
+  const happening = (play.entries || []).filter((e) => e.time === app.now && !setUp);
   refill(box,
-    el('h2', {}, app.mode === 'live' ? 'Queue pairs, and requests under way ' : 'Queues and memory ', el('small', { class: 'remark' }, 'at ' + timeText(app.now, Math.max(app.end, 1)))),
-    el('div', { class: 'now-list', 'aria-live': app.playing ? 'off' : 'polite' }, happening.slice(-4).map((e) => el('div', { class: failedEntry(e) ? 'wrongtext' : '' }, el('b', {}, hostName(e.host)), ' ', e.text))),
-    el('div', { class: 'both' }, play.hosts.map((host, i) => showEnd(play, host, i, at))));
+    app.lesson ? '' : el('h2', {}, 'Queue pairs, and requests under way ', el('small', { class: 'remark' }, 'at ' + timeText(app.now, Math.max(app.end, 1)))),
+    insideView(),
+    el('div', { class: 'now-list', 'aria-live': app.playing ? 'off' : 'polite' }, happening.slice(-2).map((e) => el('div', { class: failedEntry(e) ? 'wrongtext' : '' }, el('b', {}, hostName(e.host)), ' ', e.text))),
+    el('div', { class: 'both', 'data-hosts': play.hosts.length }, play.hosts.map((host, i) => showEnd(play, host, i, at))));
   box.querySelectorAll('.hex').forEach((dump) => {
     const fresh = dump.querySelector('.new');
     if (fresh) dump.scrollTop = fresh.offsetTop - dump.offsetTop - 20;
@@ -52,17 +54,21 @@ function showEnds() {
 function showEnd(play, host, index, moment) {
   const state = (at) => (at >= 0 && play.moments[at].hosts[index]) || { qps: [], cqs: [], memory: [] };
   const now = state(moment);
-  const card = el('article', { class: 'end', 'aria-label': 'Host ' + host.name }, el('div', { class: 'head' }, el('b', {}, host.name), el('span', { class: 'remark' }, host.addr || '')));
+  const queues = el('div', { class: 'queues' });
+  const regions = el('div', { class: 'regions' });
+  const head = el('div', { class: 'head' }, el('b', {}, host.name), el('span', { class: 'remark' }, host.addr || ''));
   for (const q of now.qps || []) {
     const type = (host.qps || []).find((x) => x.qpn === q.qpn);
-    card.append(el('div', { class: 'head' }, el('span', {}, `${type ? type.type : 'QP'} 0x${hex(q.qpn, 6)}`), el('span', { class: 'state' + (q.state === 'ERR' ? ' wrongtext' : '') }, q.state)));
+    const said = [el('span', {}, `${type ? type.type : 'QP'} 0x${hex(q.qpn, 6)}`), el('span', { class: 'state' + (q.state === 'ERR' ? ' wrongtext' : '') }, q.state)];
+    if (now.qps.length === 1) head.append(...said);
+    else queues.append(el('div', { class: 'head' }, said));
     const idle = now.qps.length > 1 && !(q.sq || []).length && !(q.rq || []).length;
-    if (!idle && q.sq) card.append(queueView('SQ', 'Send queue', q.sq, requestCell));
-    if (!idle && q.rq) card.append(queueView('RQ', 'Receive queue', q.rq, requestCell));
+    if (!idle && q.sq) queues.append(queueView('SQ', 'Send queue', q.sq, requestCell));
+    if (!idle && q.rq) queues.append(queueView('RQ', 'Receive queue', q.rq, requestCell));
   }
-  (now.cqs || []).forEach((c, i) => card.append(queueView((now.cqs.length > 1 ? 'CQ' + i : 'CQ'), 'Completion queue', c, completionCell)));
-  for (const r of memoryAt(play, index, moment)) card.append(regionView(r));
-  return card;
+  (now.cqs || []).forEach((c, i) => queues.append(queueView((now.cqs.length > 1 ? 'CQ' + i : 'CQ'), 'Completion queue', c, completionCell)));
+  for (const r of memoryAt(play, index, moment)) if (!(r.since > app.now)) regions.append(regionView(r));
+  return el('article', { class: 'end', 'aria-label': 'Host ' + host.name }, head, el('div', { class: 'parts' }, queues.children.length ? queues : '', regions.children.length ? regions : ''));
 }
 
 /** queueView draws a queue, its oldest entry first. */
@@ -83,7 +89,7 @@ const completionCell = (c) => {
 function regionView(r) {
   const used = [...r.used].sort((a, b) => a - b);
   const shown = used.length ? used.slice(0, MAX_ROWS) : [0];
-  const dump = el('div', { class: 'hex', 'aria-label': 'Memory ' + r.name });
+  const dump = el('div', { class: 'hex', role: 'group', tabindex: 0, 'aria-label': 'Memory ' + r.name });
   const start = parseInt(r.addr, 16) || 0;
   let next = 0;
   for (const row of shown) {
@@ -97,6 +103,7 @@ function regionView(r) {
   }
   const rest = r.length - next * ROW;
   if (used.length > MAX_ROWS) dump.append(el('span', { class: 'more' }, `… ${plural(rest, 'byte')} more`));
-  const key = r.rkey ? `, rkey 0x${hex(r.rkey, 8)}` : '';
-  return el('div', { class: 'region' }, el('div', { class: 'name', title: r.access || '' }, el('b', {}, r.name), ` ${plural(r.length, 'byte')} at ${r.addr}${key}`), dump);
+  const gone = r.until && r.until <= app.now;
+  const key = gone ? ': closed, its key is gone' : r.rkey ? `, rkey 0x${hex(r.rkey, 8)}` : '';
+  return el('div', { class: gone ? 'region gone' : 'region' }, el('div', { class: 'name', title: r.access || '' }, el('b', {}, r.name), ` ${plural(r.length, 'byte')} at ${r.addr}${key}`), gone ? '' : dump);
 }

@@ -57,16 +57,16 @@ function arrange(play, filter) {
   return place(points, all.length);
 }
 
-/** place gives each point its row. A packet that leaves right behind an entry of its host shares its row. */
+/** place gives each point its row. What a packet leads to shares the row in which it arrives, if its words are outside of the lines. */
 function place(points, total) {
   const arrows = new Map();
   const entries = [];
   const times = []; // of the rows
+  let before = null;
   for (const x of points) {
-    const before = entries[entries.length - 1];
-    const shared = x.what === 'sent' && before && before.row === times.length - 1 && times[before.row] === x.time && before.entry.host === x.packet.from && !before.taken;
+    const shared = !ladder.inside && x.what === 'entry' && before && (before.what === 'arrived' || before.what === 'again') && before.time === x.time && before.packet.to === x.entry.host;
     if (!shared) times.push(x.time);
-    else before.taken = true;
+    before = x;
     const row = times.length - 1;
     if (x.what === 'entry') entries.push({ row, entry: x.entry });
     else if (x.what === 'sent') arrows.set(x.packet, { packet: x.packet, row, end: row });
@@ -75,12 +75,8 @@ function place(points, total) {
   }
   const list = [...arrows.values()];
   let longest = 0;
-  const crossed = new Set(); // rows that an arrow passes
-  for (const a of list) {
-    for (let row = a.row; row <= a.end; row++) crossed.add(row);
-    longest = Math.max(longest, a.end - a.row, (a.again || 0) - a.row);
-  }
-  return { arrows: list, entries, times, longest, crossed, total };
+  for (const a of list) longest = Math.max(longest, a.end - a.row, (a.again || 0) - a.row);
+  return { arrows: list, entries, times, longest, total, inside: ladder.inside };
 }
 
 /** stopsOf are the times at which something happens: what the slider stops at. */

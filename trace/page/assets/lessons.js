@@ -15,18 +15,21 @@ const ACTIONS = [
 async function openLesson(name) {
   const w = await startWorld();
   app.changes = [];
-  app.answered = null;
+  app.step = 0;
   const first = w.lessons.some((l) => l.name === name) ? name : w.lessons[0].name;
+  app.answered = doneIn(first).answers.at(-1)?.answer ?? null;
   history.replaceState(null, '', '#lesson=' + encodeURIComponent(first));
   playLesson(first, false);
+  keepStep();
+  app.shown = app.shown || performance.now();
   byId('lesson').scrollTop = 0;
 }
 
 /** playLesson runs the lesson's world with the changes. */
 function playLesson(name, keep) {
-  const { lesson, play, differs } = world.play(name, app.changes);
-  app.lesson = lesson;
-  app.differs = differs || [];
+  const { lesson, play, told, untrue } = world.play(name, app.changes);
+  Object.assign(app, { lesson, told: told || [], untrue: untrue || [] });
+  if (!keep) cancelAnimationFrame(app.travel);
   if (!keep) byId('filter-setup').checked = lesson.setUp;
   showPlay(play, { title: lesson.title, keep });
   showLesson();
@@ -52,6 +55,9 @@ function change(action) {
     if (app.lesson) say('Choose a packet first: click an arrow, or press ↓.');
     return;
   }
+  if (app.lesson.terminal) return;
+  freePlay();
+  keepChange();
   const same = app.changes.some((c) => c.packet === n && c.action === action);
   app.changes = app.changes.filter((c) => c.packet !== n);
   if (!same) app.changes.push({ packet: n, action });
@@ -71,7 +77,8 @@ function undoChanges() {
 /** showChanges is the bar below the ladder. */
 function showChanges() {
   const bar = byId('changes');
-  bar.hidden = !app.lesson;
+  bar.hidden = !app.lesson || walking() || app.lesson.terminal;
+  byId('filter').hidden = walking();
   if (bar.hidden) return;
   const packet = app.play.packets.find((p) => p.n === app.selected);
   const now = app.changes.find((c) => c.packet === app.selected);
@@ -97,29 +104,20 @@ function showLesson() {
   if (!l) return;
   const focused = box.contains(document.activeElement) ? document.activeElement.id : '';
   const open = box.querySelector('details') ? box.querySelector('details').open : false;
+  byId('main').classList.toggle('wide', [...l.text].some((p) => (p.lines || '').split('\n').some((line) => line.length > 52)));
   refill(box,
-    listOfLessons(l, open),
+    el('div', { class: 'lesson-bar' }, listOfLessons(l, open), el('button', { type: 'button', id: 'open-glossary', 'aria-keyshortcuts': 'g', click: () => openGlossary() }, 'Glossary'), el('button', { type: 'button', id: 'open-progress', click: openProgress }, 'Progress')),
     el('div', { class: 'chapter' }, l.chapterTitle), el('h2', {}, l.title),
-    l.terminal ? el('p', { class: 'verdict' }, 'A browser cannot play this lesson: run ', el('code', {}, 'roce learn ' + l.name), ' in a terminal.') : '',
-    verdict(),
-    passages(l.text),
-    (l.nic || []).length ? [el('h3', {}, 'With a NIC'), passages(l.nic)] : '',
-    question(l),
-    el('div', { class: 'steps' }, turnButton('Previous', '[', -1), turnButton('Next', ']', 1)));
+    l.terminal ? el('p', { class: 'verdict' }, 'This is a recording: a browser has no memory that can be unmapped. ', el('code', {}, 'roce learn ' + l.name), ' plays it in a terminal, with your changes.') : '',
+    walking() ? walkView(l) : [freeHead(l), told(), question(l), passages(l.text),
+      (l.nic || []).length ? [el('h3', {}, 'With a NIC'), passages(l.nic)] : ''],
+    el('div', { class: 'steps turn' }, turnButton('Previous', '[', -1), turnButton('Next', ']', 1)));
   if (focused) byId(focused)?.focus();
-}
-
-/** verdict says what the student's changes have made different. */
-function verdict() {
-  if (!app.changes.length) return '';
-  const what = el('b', {}, app.changes.map((c) => `${c.packet}: ${c.action}`).join(', ') + '. ');
-  if (!app.differs.length) return el('div', { class: 'verdict good', role: 'status' }, what, 'All that the lesson claims is still so.');
-  return el('div', { class: 'verdict bad', role: 'status' }, what, 'Not as without it: ', app.differs.length === 1 ? app.differs[0] + '.' : el('ul', {}, app.differs.map((d) => el('li', {}, d))));
 }
 
 const turnButton = (text, key, by) => {
   const at = world.lessons.findIndex((l) => l.name === app.lesson.name) + by;
-  return el('button', { type: 'button', id: 'lesson-' + text.toLowerCase(), disabled: !world.lessons[at], title: world.lessons[at] ? world.lessons[at].title : '', click: () => turnLesson(by) }, by < 0 ? '← ' : '', text, ' ', el('kbd', {}, key), by > 0 ? ' →' : '');
+  return el('button', { type: 'button', id: 'lesson-' + text.toLowerCase(), disabled: !world.lessons[at], title: world.lessons[at] ? world.lessons[at].title : '', click: () => turnLesson(by) }, by < 0 ? '← ' : '', text, ' lesson ', el('kbd', {}, key), by > 0 ? ' →' : '');
 };
 
 /** listOfLessons is by chapters. */
@@ -133,7 +131,7 @@ function listOfLessons(current, open) {
       items = el('ol');
       list.append(el('div', { class: 'chapter' }, l.chapterTitle), items);
     }
-    items.append(el('li', {}, el('button', { type: 'button', id: 'open-' + l.name, 'aria-current': l.name === current.name ? 'true' : 'false', click: () => openLesson(l.name) }, l.title)));
+    items.append(el('li', {}, el('button', { type: 'button', id: 'open-' + l.name, 'aria-current': l.name === current.name ? 'true' : 'false', click: () => openLesson(l.name) }, l.title, markOf(l.name))));
   }
   return list;
 }
@@ -141,10 +139,7 @@ function listOfLessons(current, open) {
 /** passages are paragraphs; a pointer to a packet in them selects it. */
 const passages = (list) => (list || []).map((p) => (p.lines ? el('pre', {}, p.lines) : el('p', { class: 'text' }, (p.pieces || []).map(piece))));
 
-const piece = (x) => (x.packet ? el('button', { type: 'button', class: 'point', click: () => {
-  select(x.packet);
-  openPacket();
-} }, x.text) : x.host ? el('b', {}, x.text) : x.text);
+const piece = (x) => struck(x, x.packet ? pointTo(x.packet, x.text) : x.term ? termOf(x.text, x.term, x.host ? ' strong' : '') : x.host ? el('b', {}, x.text) : x.text);
 
 /** question asks, and says at once whether the answer is right. */
 function question(l) {
@@ -153,6 +148,7 @@ function question(l) {
   return el('fieldset', {}, el('legend', {}, 'Question'), el('div', {}, l.question),
     (l.answers || []).map((answer, i) => el('label', {}, el('input', { type: 'radio', id: 'answer-' + i, name: 'answer', value: i, checked: done === i, change: () => {
       app.answered = i;
+      keepAnswer(l, i);
       showLesson();
     } }), ' ', answer)),
     done === null ? '' : el('div', { class: 'verdict ' + (done === l.right ? 'good' : 'bad'), role: 'status' }, el('b', {}, done === l.right ? 'Right. ' : 'No. '), done === l.right || app.answered !== null ? passages(l.why) : ''));

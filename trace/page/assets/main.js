@@ -11,8 +11,13 @@ const app = {
   selected: 0, // the number of a packet, 0: none
   filter: { host: '', qp: '', op: '', text: '', wrong: false, setup: false },
   lesson: null,
+  step: -1, // of the lesson's walk, see steps.js
+  shown: 0, // when the first lesson was, in milliseconds
+  inside: false, // the lane of the NIC is open
+  travel: 0, // the animation frame of a step, 0 while nothing moves
   changes: [],
-  differs: [], // what the changes have made different
+  told: [], // what the changes have made of it, see told.js
+  untrue: [], // sentences of the lesson
   answered: null, // which answer was given
   unfollow: null, // stops the live view
   failed: '', // what went wrong, in place of the packets
@@ -136,10 +141,11 @@ function walk(by) {
 
 function zoom(factor) {
   const box = byId('ladder');
-  const middle = (box.scrollTop + box.clientHeight / 2) / ladder.height;
+  const row = rowAt(box.scrollTop + box.clientHeight / 2);
   ladder.height = Math.min(64, Math.max(2, ladder.height * factor));
-  byId('extent').style.height = ladder.rows.times.length * ladder.height + 30 + 'px';
-  box.scrollTop = middle * ladder.height - box.clientHeight / 2;
+  measureLadder();
+  byId('extent').style.height = ladderTall() + 'px';
+  if (row >= 0) box.scrollTop = ladderRow(Math.min(row, ladder.rows.times.length - 1)) - box.clientHeight / 2;
   draw();
 }
 
@@ -235,23 +241,30 @@ const KEYS = [
   ['↓ ↑ or j k', 'next, previous packet', { ArrowDown: () => walk(1), ArrowUp: () => walk(-1), j: () => walk(1), k: () => walk(-1), PageDown: () => walk(15), PageUp: () => walk(-15), Home: () => walk(-1e9), End: () => walk(1e9) }],
   ['Enter', 'the packet’s fields (↑ ↓ there go from field to field)', { Enter: () => openPacket(true) }],
   ['Esc', 'back to the ladder', { Escape: () => byId('ladder').focus() }],
-  ['→ ←', 'one step on, one step back in time', { ArrowRight: () => step(1), ArrowLeft: () => step(-1) }],
+  ['→ ←', 'one step on, one step back', { ArrowRight: () => step(1), ArrowLeft: () => step(-1) }],
   ['Space', 'play, pause', { ' ': () => togglePlay() }],
   ['+ − 0', 'zoom in, out, as it was', { '+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), 0: () => zoom(usualHeight() / ladder.height) }],
-  ['/', 'filter by text', { '/': () => byId('filter-text').focus() }],
-  ['p', 'only problems', { p: () => byId('filter-wrong').click() }],
+  ['/', 'filter by text', { '/': () => [freePlay(), byId('filter-text').focus()] }],
+  ['p', 'only problems', { p: () => [freePlay(), byId('filter-wrong').click()] }],
   ['d l u m c v', 'in a lesson: drop, delay, duplicate, mark, corrupt, deliver the packet', Object.fromEntries(ACTIONS.map((a) => [a.key, () => change(a.action)]))],
   ['r', 'in a lesson: everything as it was', { r: () => undoChanges() }],
+  ['f', 'in a lesson: free play, or step by step again', { f: () => app.lesson && turnWalk() }],
+  ['i', 'in some lessons: inside the NIC', { i: () => byId('inside')?.querySelector('summary').click() }],
+  ['g', 'glossary', { g: () => openGlossary() }],
   ['] [', 'in a lesson: next, previous lesson', { ']': () => turnLesson(1), '[': () => turnLesson(-1) }],
   ['?', 'these keys', { '?': () => openHelp() }],
 ];
 
+/** openDialog shows something in front of the page. */
+function openDialog(title, ...content) {
+  refill(byId('help'), el('h2', { id: 'help-title' }, title), content, el('button', { type: 'button', class: 'primary', click: () => byId('help').close() }, 'Close'));
+  if (!byId('help').open) byId('help').showModal();
+}
+
 function openHelp() {
-  refill(byId('help'), el('h2', { id: 'help-title' }, 'Keys'),
+  openDialog('Keys',
     el('dl', {}, KEYS.map(([keys, what]) => [el('dt', {}, keys.split(' ').map((k) => (k === 'or' ? ' or ' : [el('kbd', {}, k), ' ']))), el('dd', {}, what)])),
-    el('p', { class: 'remark' }, 'Blue: requests. Green: acknowledgements. Teal: responses of READs and atomics. Orange: NAKs. Violet: the connection manager. Dashed: lost, or marked by a switch. At the right edge is the whole of it, problems in red.'),
-    el('button', { type: 'button', class: 'primary', click: () => byId('help').close() }, 'Close'));
-  byId('help').showModal();
+    el('p', { class: 'remark' }, 'Blue: requests. Green: acknowledgements. Teal: responses of READs and atomics. Orange: NAKs. Violet: the connection manager. Dashed: lost, or marked by a switch. At the right edge is the whole of it, problems in red.'));
 }
 
 /** press handles a key, unless it belongs to what has the focus. */
@@ -263,9 +276,10 @@ function press(e) {
     byId('ladder').focus();
     return;
   }
-  if (tag === 'SELECT' || tag === 'TEXTAREA' || (tag === 'INPUT' && !['range', 'checkbox'].includes(at.type))) return;
+  if (tag === 'SELECT' || tag === 'TEXTAREA' || (tag === 'INPUT' && !['range', 'checkbox', 'radio'].includes(at.type))) return;
   if ((tag === 'BUTTON' || tag === 'SUMMARY' || at.type === 'checkbox') && (e.key === ' ' || e.key === 'Enter')) return;
   if (at.type === 'range' && /^(Arrow|Page|Home|End)/.test(e.key)) return;
+  if (at.type === 'radio' && /^(Arrow| )/.test(e.key)) return; // they go from answer to answer
   const scrolls = /^(ArrowUp|ArrowDown|Page|Home|End)/.test(e.key);
   if (scrolls && (byId('side').contains(at) || byId('lesson').contains(at))) return;
   for (const [, , keys] of KEYS) {

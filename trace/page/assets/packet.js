@@ -5,11 +5,17 @@
 /** showPacket shows a packet that has its details. */
 function showPacket(p) {
   const box = byId('detail');
+  byId('main').classList.toggle('opened', Boolean(p)); // a lesson has room for it then
   if (!p) {
     box.replaceChildren(el('h2', {}, 'A packet'), el('p', { class: 'remark' }, 'Click an arrow, or choose one with ', el('kbd', {}, '↑'), ' ', el('kbd', {}, '↓'), ' and press ', el('kbd', {}, 'Enter'), ', to see its bytes and what each of them means.'));
     return;
   }
   refill(box,
+    app.lesson ? el('button', { type: 'button', id: 'detail-close', 'aria-label': 'Close the packet', click: () => {
+      select(0);
+      showPacket(null);
+      byId('ladder').focus();
+    } }, '×') : '',
     el('h2', { id: 'detail-title' }, `Packet ${p.n}${p.part ? '.' + p.part : ''}`),
     el('div', {}, `${hostName(p.from)} → ${hostName(p.to)}, at ${timeText(p.sent, Math.max(app.end, 1))}${fateText(p)}`),
     p.wrong ? el('p', { class: 'wrongtext' }, '⚠ ' + p.wrong) : '',
@@ -33,8 +39,8 @@ function fateText(p) {
 
 /** bytesView shows rows of bytes with their letters, the end of a long packet after a gap. */
 function bytesView(p) {
-  const view = el('div', { class: 'hex', 'aria-label': 'Bytes' });
-  const wide = window.innerWidth < 560 ? 8 : 16;
+  const view = el('div', { class: 'hex', role: 'group', tabindex: 0, 'aria-label': 'Bytes' });
+  const wide = app.lesson || window.innerWidth < 560 ? 8 : 16;
   const head = bytesOf(p.bytes);
   const tail = bytesOf(p.tail);
   appendRows(view, head, 0, wide);

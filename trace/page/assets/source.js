@@ -101,12 +101,13 @@ async function startWorld() {
   });
   world = {
     lessons: JSON.parse(globalThis.roceLessons()),
-    /** play returns {lesson, play, differs}. */
+    /** play returns {lesson, play, told, untrue}. */
     play(name, changes) {
       const answer = JSON.parse(globalThis.rocePlay(name, JSON.stringify(changes)));
       if (answer.error) throw new Error(answer.error);
       return answer;
     },
   };
+  glossary = JSON.parse(globalThis.roceGlossary());
   return world;
 }

@@ -1,18 +1,20 @@
 //go:build js && wasm
 
-// Command wasm is the simulated world with its lessons, for the page: it puts two functions into
+// Command wasm is the simulated world with its lessons, for the page: it puts three functions into
 // JavaScript's globals and waits to be called.
 //
 //	roceLessons()             JSON: chapter, chapterTitle, name, title of each lesson
+//	roceGlossary()            JSON: name, means of each term, and the first lesson that has it
 //	rocePlay(name, changes)   plays a lesson; changes is JSON of world.Change: what happens to
-//	                          packets. JSON: lesson (learn.Page), play (world.Play), and differs:
-//	                          what the changes have made different; or error
+//	                          packets. JSON: learn.Changed, or error
 //
 // Package page has it compiled and compressed, in world.gz: go generate ./trace/page.
 package main
 
 import (
+	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"syscall/js"
 
@@ -30,15 +32,14 @@ type listed struct {
 
 // played is a lesson that was played.
 type played struct {
-	Lesson  *learn.Page `json:"lesson,omitempty"`
-	Play    *world.Play `json:"play,omitempty"`
-	Differs []string    `json:"differs"`
-	Error   string      `json:"error,omitempty"`
+	*learn.Changed
+	Error string `json:"error,omitempty"`
 }
 
 func main() {
 	global := js.Global()
 	global.Set("roceLessons", js.FuncOf(func(js.Value, []js.Value) any { return text(lessons()) }))
+	global.Set("roceGlossary", js.FuncOf(func(js.Value, []js.Value) any { return text(learn.Glossary()) }))
 	global.Set("rocePlay", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		x, err := play(args[0].String(), args[1].String())
 		if err != nil {
@@ -68,6 +69,11 @@ func lessons() (all []listed) {
 	return all
 }
 
+// unmapped is the lesson that only a system can play, as one has played it (world_test.go).
+//
+//go:embed unmapped.json
+var unmapped []byte
+
 // play plays a lesson, with changes and without: its text speaks of the latter.
 func play(name, changes string) (*played, error) {
 	l := learn.Find(name)
@@ -83,9 +89,12 @@ func play(name, changes string) (*played, error) {
 			return nil, err
 		}
 	}
-	x := &played{Play: l.Play(list)}
-	x.Differs = l.Differs(x.Play)
-	page := l.Page(l.Play(nil))
-	x.Lesson = &page
-	return x, nil
+	if l.Terminal {
+		if len(list) > 0 {
+			return nil, errors.New("this lesson is a recording: roce learn plays it, with changes, in a terminal")
+		}
+		x := &played{}
+		return x, json.Unmarshal(unmapped, x)
+	}
+	return &played{Changed: l.Change(list)}, nil
 }

@@ -29,8 +29,9 @@ type Options struct {
 	Quiet   bool   // no packets
 	Pcap    string // file for a capture
 	Records bool   // what A does goes into it too
-	// Before is called before each operation, with its name, and may wait; nil: nobody cares.
-	Before func(name string)
+	// Before is called before each operation, with its name and what it does, and may wait; nil:
+	// nobody cares.
+	Before func(name, what string)
 	// Packets sees each packet that A sends or receives; nil: nobody looks.
 	Packets capture.Func
 	// Did is told after each operation what both devices have done; nil: nobody cares.
@@ -75,7 +76,7 @@ func Run(ctx context.Context, out io.Writer, o Options) (err error) {
 	var table []outcome
 	for _, l := range lessons {
 		if o.Before != nil {
-			o.Before(l.name)
+			o.Before(l.name, l.what)
 		}
 		table = append(table, d.teach(ctx, l))
 		if ctx.Err() != nil {

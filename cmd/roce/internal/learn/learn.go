@@ -2,8 +2,8 @@
 // the files of docs/learn.
 package learn
 
-// Stages: the list, or one lesson: its text and its play, with what the student changes → what
-// differs then → its question, an answer, and why.
+// Stages: the list, or one lesson: its text and its play, with what the student changes → what came
+// of that → its question, an answer, and why.
 
 import (
 	"bufio"
@@ -18,7 +18,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goroce/goroce/cmd/roce/internal/similar"
 	"github.com/goroce/goroce/qp"
+	"github.com/goroce/goroce/trace/course"
 	"github.com/goroce/goroce/trace/learn"
 	"github.com/goroce/goroce/trace/page"
 	"github.com/goroce/goroce/trace/world"
@@ -30,6 +32,16 @@ type Options struct {
 	Changes []string // "drop:3", "delay:2:100us"
 	Ask     bool     // read an answer from In
 	In      io.Reader
+	Width   int // of the terminal, 0: there is none
+}
+
+// width is how long lines are: as the terminal has them, and where there is none as is read well.
+func (o *Options) width() int {
+	const readable, narrowest = 96, 40
+	if o.Width == 0 {
+		return readable
+	}
+	return max(narrowest, min(o.Width, readable))
 }
 
 // List shows all lessons in reading order.
@@ -42,6 +54,8 @@ func List(out io.Writer, asJSON bool) error {
 		return encode(out, pages)
 	}
 	var b strings.Builder
+	b.WriteString("The page of all lessons, to step through and to play with: roce learn --open\n" +
+		"In the terminal: roce learn NAME\n\n")
 	for _, c := range learn.Chapters() {
 		fmt.Fprintf(&b, "%s\n", c.Title)
 		for _, l := range c.Lessons {
@@ -63,62 +77,41 @@ func Run(out io.Writer, name string, o Options) error {
 	if err != nil {
 		return err
 	}
-	p := l.Play(changes)
+	x := l.Change(changes)
+	p := x.Play
 	for i, c := range changes {
 		if c.Packet > len(p.Packets) {
 			return fmt.Errorf("--change %q: the lesson has packets 1 to %d", o.Changes[i], len(p.Packets))
 		}
 	}
 	if o.JSON {
-		return encode(out, map[string]any{"lesson": l.Page(l.Play(nil)), "play": p, "differs": l.Differs(p)})
+		return encode(out, x)
 	}
 	if len(changes) == 0 {
-		if err := l.Show(out, p); err != nil {
+		if err := l.Show(out, p, o.width()); err != nil {
 			return err
 		}
 		return ask(out, l, p, o)
 	}
-	return changed(out, l, p)
+	return l.ShowChanged(out, x, o.width())
 }
 
 // unknown says that there is no lesson of the name, and which ones are called something like it.
 func unknown(name string) error {
-	var similar []string
+	var names []string
 	for _, l := range learn.All() {
-		if name != "" && (strings.Contains(l.Name, name) || strings.Contains(name, l.Name)) {
-			similar = append(similar, l.Name)
-		}
+		names = append(names, l.Name)
 	}
 	said := fmt.Sprintf("there is no lesson %q", name)
-	if similar != nil {
-		said += " (is it " + strings.Join(similar, " or ") + "?)"
+	if meant := similar.To(name, names); meant != nil {
+		said += " (is it " + strings.Join(meant, " or ") + "?)"
 	}
 	return fmt.Errorf("%s; \"roce learn --list\" shows all", said)
 }
 
-// changed shows a play that a student has changed: the lesson's text may not be true of it.
-func changed(out io.Writer, l *learn.Lesson, p *world.Play) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, changed\n\n", l.Title)
-	l.WritePlay(&b, p)
-	b.WriteByte('\n')
-	if p.Unfinished {
-		b.WriteString("It does not come to rest, and was ended.\n")
-	}
-	differs := l.Differs(p)
-	for _, d := range differs {
-		b.WriteString("different: " + d + "\n")
-	}
-	if len(differs) == 0 {
-		b.WriteString("All that the lesson claims is still true.\n")
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
 // ask asks the question. Nobody is asked where nobody can answer: the answer is shown.
 func ask(out io.Writer, l *learn.Lesson, p *world.Play, o Options) error {
-	fmt.Fprintf(out, "\n%s\n", learn.Wrap("Question: "+l.Question, 96))
+	fmt.Fprintf(out, "\n%s\n", learn.Wrap("Question: "+l.Question, o.width()))
 	for i, a := range l.Answers {
 		fmt.Fprintf(out, "  (%c) %s\n", 'a'+i, a)
 	}
@@ -138,7 +131,7 @@ func ask(out io.Writer, l *learn.Lesson, p *world.Play, o Options) error {
 		fmt.Fprintf(out, "Answer: (%s)\n", right)
 	}
 	for _, passage := range learn.Passages(l.Why, p) {
-		fmt.Fprintln(out, learn.Wrap(passage.String(), 96))
+		fmt.Fprintln(out, learn.Wrap(passage.String(), o.width()))
 	}
 	return further(out, l, p)
 }
@@ -190,6 +183,15 @@ func WritePage(name string) error {
 		return err
 	}
 	return errors.Join(page.Write(f, nil), f.Close())
+}
+
+// WriteSlides writes the slides of the course as one file for a browser.
+func WriteSlides(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(course.Slides(f), f.Close())
 }
 
 // WriteDocs writes the files of docs/learn, and removes what no lesson has any more: from a folder

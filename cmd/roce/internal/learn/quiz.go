@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/goroce/goroce/cmd/roce/internal/similar"
 	"github.com/goroce/goroce/trace/learn"
 	"github.com/goroce/goroce/trace/quiz"
 )
@@ -19,6 +20,7 @@ type QuizOptions struct {
 	Seed  uint64
 	JSON  bool // print the questions with their answers, ask nothing
 	In    io.Reader
+	Width int // of the terminal, 0: there is none
 }
 
 // Kinds lists what can be asked.
@@ -34,7 +36,7 @@ func Quiz(out io.Writer, o QuizOptions) error {
 	var kind *quiz.Kind
 	if o.Kind != "" {
 		if kind = quiz.Find(o.Kind); kind == nil {
-			return fmt.Errorf("there are no questions %q; \"roce learn quiz --list\" shows all kinds", o.Kind)
+			return unknownKind(o.Kind)
 		}
 	}
 	all, err := quiz.Ask(o.Seed, o.Count, kind)
@@ -44,16 +46,16 @@ func Quiz(out io.Writer, o QuizOptions) error {
 	if o.JSON {
 		return encode(out, map[string]any{"seed": o.Seed, "questions": all})
 	}
-	in := bufio.NewScanner(o.In)
+	in, width := bufio.NewScanner(o.In), (&Options{Width: o.Width}).width()
 	right, asked := 0, 0
 	for i := range all {
 		q := &all[i]
-		fmt.Fprintf(out, "%d of %d\n%s\n", i+1, len(all), learn.Wrap(q.Text, 96))
+		fmt.Fprintf(out, "%d of %d\n%s\n", i+1, len(all), learn.Wrap(q.Text, width))
 		ok, here := askNumber(out, in, q)
 		if ok {
 			right++
 		}
-		fmt.Fprintf(out, "%s\n\n", learn.Wrap(q.Why, 96))
+		fmt.Fprintf(out, "%s\n\n", learn.Wrap(q.Why, width))
 		if !here {
 			break
 		}
@@ -66,6 +68,34 @@ func Quiz(out io.Writer, o QuizOptions) error {
 	}
 	fmt.Fprintln(out)
 	return in.Err()
+}
+
+// Sheet works the exercise sheet with its own numbers.
+func Sheet(out io.Writer, asJSON bool, columns int) error {
+	if asJSON {
+		return encode(out, quiz.Sheet())
+	}
+	width := (&Options{Width: columns}).width()
+	var b strings.Builder
+	for _, t := range quiz.Sheet() {
+		fmt.Fprintf(&b, "%s\n  %s\n", learn.Wrap(t.Name+"  "+t.Text, width), said(&t.Question))
+		b.WriteString(learn.Wrap(t.Why+" "+t.Remark, width) + "\n\n")
+	}
+	_, err := io.WriteString(out, strings.TrimSuffix(b.String(), "\n"))
+	return err
+}
+
+// unknownKind says that there are no such questions, and which ones are called something like it.
+func unknownKind(name string) error {
+	var names []string
+	for _, k := range quiz.Kinds {
+		names = append(names, k.Name)
+	}
+	said := fmt.Sprintf("there are no questions %q", name)
+	if meant := similar.To(name, names); meant != nil {
+		said += " (is it " + strings.Join(meant, " or ") + "?)"
+	}
+	return fmt.Errorf("%s; \"roce learn quiz --list\" shows all kinds", said)
 }
 
 // askNumber asks until a number comes. here is false if nobody is there any more.

@@ -48,3 +48,17 @@ func TestQuizIsRefused(t *testing.T) {
 	Kinds(&out)
 	require.Equal(t, len(quiz.Kinds), strings.Count(out.String(), "\n"))
 }
+
+func TestSheet(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, Sheet(&out, false, 80))
+	require.Contains(t, out.String(), "A1 A region begins at")
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, len([]rune(line)), 81, line)
+	}
+	out.Reset()
+	require.NoError(t, Sheet(&out, true, 0))
+	var tasks []quiz.Task
+	require.NoError(t, json.Unmarshal(out.Bytes(), &tasks))
+	require.Equal(t, quiz.Sheet(), tasks)
+}

@@ -143,7 +143,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			continue
 		}
 		for n, m := range ofProcess {
-			put(c.process[n], m.kind, m.value(p), p.Where, strconv.Itoa(p.Port), strconv.Itoa(p.Slot), strconv.Itoa(p.PID), p.Program)
+			put(c.process[n], m.kind, m.value(p), p.Where, strconv.Itoa(p.Port), strconv.Itoa(p.Slot),
+				strconv.Itoa(p.PID), p.Program)
 		}
 	}
 	for i := range s.Addresses {

@@ -23,9 +23,10 @@ func told(context.Context) (hub.Status, []hub.ProcessStatus, error) {
 	return hub.Status{PID: 1, Addresses: []hub.AddressStatus{{Where: "10.0.0.1", Port: 4791, Slots: 127, In: 1, Out: 2, Nobodys: 3,
 			NoRoom: 4, Frames: 5, FramesLost: 6, Strange: 7, Left: 8, Inherited: 9}, {Where: "10.0.0.1", Port: 5000, Slots: 31}}},
 		[]hub.ProcessStatus{
-			{Where: "10.0.0.1", Port: 4791, PID: 7, Program: "one", Slot: 1, Since: 10, Conns: 11, Report: &hub.Report{QPs: 12, SentBytes: 13,
-				RecvBytes: 14, SentPkts: 15, RecvPkts: 16, Foreign: 17, ForeignLost: 18, Brought: 19,
-				BroughtLost: 20, Lost: 21}},
+			{Where: "10.0.0.1", Port: 4791, PID: 7, Program: "one", Slot: 1, Since: 10, Conns: 11,
+				Report: &hub.Report{QPs: 12, SentBytes: 13,
+					RecvBytes: 14, SentPkts: 15, RecvPkts: 16, Foreign: 17, ForeignLost: 18, Brought: 19,
+					BroughtLost: 20, Lost: 21}},
 			{Where: "10.0.0.1", Port: 4791, PID: 8, Program: "away", Slot: 2, Away: true}}, nil
 }
 

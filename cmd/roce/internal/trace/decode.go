@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/goroce/goroce/trace"
+	"github.com/goroce/goroce/trace/glossary"
 )
 
 // DecodeOptions are those of Decode.
@@ -106,10 +107,14 @@ func (a *annotator) add(p *trace.Packet) error {
 
 func (a *annotator) close() error { return errors.Join(a.w.Flush(), a.file.Close()) }
 
-// Explain shows what HEX, FILE#N or a status means.
+// Explain shows what HEX, FILE#N, a status or a term means.
 func Explain(ctx context.Context, out io.Writer, what string) error {
 	if text, ok := trace.ExplainStatus(what); ok {
 		_, err := io.WriteString(out, text)
+		return err
+	}
+	if t := glossary.Find(what); t != nil {
+		_, err := fmt.Fprintf(out, "%s (term)\n  %s\n", t.Name, t.Means)
 		return err
 	}
 	if name, number, ok := strings.Cut(what, "#"); ok {

@@ -83,12 +83,12 @@ func look(ctx context.Context, name string) error {
 // perform runs the demonstration again and again.
 func perform(ctx context.Context, live *page.Live) error {
 	o := demo.Options{Quiet: true}
-	o.Before = func(name string) {
+	o.Before = func(name, what string) {
 		select {
 		case <-time.After(between):
 		case <-ctx.Done():
 		}
-		live.Say(time.Now().UnixNano(), name)
+		live.Say(time.Now().UnixNano(), name+": "+what)
 	}
 	var data []byte // of one packet at a time: all pass one device
 	o.Packets = func(_ capture.Direction, at time.Time, f *wire.Frame) {
