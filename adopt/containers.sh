@@ -5,7 +5,8 @@
 set -e
 roce=$1
 shift
-mount -t tmpfs tmpfs /run # where the names of networks are kept
+mount -t tmpfs tmpfs /run # where the names of networks are kept, and a hub's socket, as /tmp is all containers'
+export GOROCE_HUB_FOLDER=/run/goroce
 ip netns add one
 ip netns add two
 ip link add eth0 netns one type veth peer name eth0 netns two

@@ -131,9 +131,8 @@ func TestContainers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		t.Cleanup(cancel)
 		c := exec.CommandContext(ctx, "sh", "-c", line)
-		c.Env = append(os.Environ(), "GOROCE_HUB_FOLDER="+folder+"/hub")
+		c.Dir, c.Env = folder, os.Environ()
 		nobody.Runs(t, c)
-		c.Dir = folder
 		return c
 	}
 	if out, err := as("unshare -rnm true").CombinedOutput(); err != nil {
