@@ -11,8 +11,11 @@
 # make bench     ours against its rivals in half an hour; writes bench/RESULTS.md
 # make bench FULL=1       everything, in an hour or two: more ports, references, guests, loss, many connections
 # make bench OLD=COMMIT   our own cases of COMMIT and of the working tree in pairs; fails if one has become slower
-# make dist      what a release consists of, in dist/: binaries, manual pages, completions, SBOMs, SHA256SUMS
+# make tarball   for this processor one file with command, libraries and documents, and a .deb, in dist/
+# make dist      what a release consists of, in dist/: binaries, tarballs, manual pages, completions, SBOMs, SHA256SUMS
 # make dist-twice    the same from two clones, and from an empty cache: are the sums equal?
+# make images    OCI images of the tarballs, in dist/: the command alone; libraries and perftest on Debian (docs/adopt.md)
+# make lint      what CI systems and clusters read, by their own rules: workflows, scripts, manifests, the CDI file
 # make pgo       a new profile to build the command by, after changes to hot paths
 
 GO ?= go
@@ -58,7 +61,7 @@ EMULATED := arm64:qemu-aarch64-static s390x:qemu-s390x-static
 # Debian packages of the full test: the virtual machine with a real rxe0, the tools that check our
 # packets and archives, the rival of a test of the benchmark's network, the emulators, what the tag
 # verbs needs, and a browser for the page of the traces, with a font.
-PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin python3-pyverbs gcc libc6-dev chromium-headless-shell fonts-dejavu-core
+PACKAGES := qemu-system-x86 iproute2 xz-utils tshark cpio iperf3 qemu-user-static libibverbs-dev librdmacm-dev ibverbs-utils rdmacm-utils perftest ucx-utils libfabric-bin python3-pyverbs openmpi-bin libopenmpi-dev gcc libc6-dev chromium-headless-shell fonts-dejavu-core
 WORLDS ?= 10000
 # How often fuzzing runs a target of each package, a few seconds: not for how long, as Go before
 # 1.27 now and then fails a run that the clock ends (go.dev/issue/75804), above all on a busy machine.
@@ -83,7 +86,7 @@ TEST := $(SKIPS) $(FLAGS)
 # Systems that a release has binaries for.
 RELEASED := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
-.PHONY: dropin roce-dropin dist dist-twice test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
+.PHONY: dropin roce-dropin tarball dist dist-twice images lint test computes waits quick demo bench pgo packages platforms programs cover mutants soak $(COMPUTES) $(WAITS)
 
 # Both lanes run to their ends even if one fails. A part's output appears when the part has ended.
 test: packages
@@ -214,11 +217,12 @@ roce-dropin: dropin
 
 # The programs of rdma-core that connect by the RDMA connection manager, in all their ways, against
 # ours, and those over the libraries of dropin: some minutes. Of each make test plays one.
-programs: PACKAGES += fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
+programs: PACKAGES += bubblewrap g++ libgloo-dev fio qperf tgt libiscsi-bin qemu-utils qemu-block-extra gcc-aarch64-linux-gnu libc6-dev-arm64-cross debootstrap
 programs: packages
 	test -e dropin/build/debian13/usr/bin/ib_write_bw || debootstrap --variant=minbase \
 		--include=perftest,ibverbs-utils,python3-pyverbs,iproute2 trixie dropin/build/debian13
-	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
+	cd dropin && GOROCE_PROGRAMS=1 CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client|Python)|SocketPrograms|UCX|MPI|MPIFigures|MPIKilled|MPIHostLeaves|Contained|Libfabric|ISER|Migration|Pyverbs|ARM64|Debian13)$$' .
+	cd dropin && GOROCE_PROGRAMS=shared CGO_ENABLED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -v -run '^Test(Programs|Connecting|Forking(Servers|Client)|SocketPrograms|Rcopy)$$' .
 	GOROCE_PROGRAMS=1 $(TEST) -count=1 -run '^Test(Rping|Rstream|Preload|Rcopy|Programs|Reject|Udaddy|Mckey|PerfByCM|KernelCM|KernelCMCommands|KernelPerf|SIW|Perf|PerfVariants|Pingpong|Unmodified|Pyverbs|Panic)$$' -v ./interop
 
 # Worlds with other seeds, CHUNK by CHUNK, and with each chunk forty times the fuzzing. Without FROM
@@ -269,19 +273,65 @@ pgo: packages
 # A release. Nothing in it depends on the time, the folder or the machine: binaries are static and
 # without paths, pages have the commit's date, and SBOMs (CycloneDX) no serial number.
 TOOL := $(GO) tool -modfile=internal/ci/tools/go.mod
-dist: export CGO_ENABLED := 0
-dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+SBOM := $(TOOL) cyclonedx-gomod bin -json -noserial -notimestamp
+BUILD := $(GO) build -buildvcs=true -trimpath
+tarball dist: export CGO_ENABLED := 0
+tarball dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+tarball dist: export GO := $(GO)
+
+# Processors that Linux has tarballs for, if their compilers are there; with REQUIRE=1 they must be.
+PACKED = $(shell $(GO) env GOARCH)
+tarball:
+	@mkdir -p dist/man dist/completions
+	@$(BUILD) -tags man -pgo=off -o dist/made ./cmd/roce && dist/made man dist/man && \
+	for shell in bash zsh fish powershell; do dist/made completion $$shell >dist/completions/roce.$$shell || exit 1; done; rm dist/made
+	@for arch in $(PACKED); do \
+		GOOS=linux GOARCH=$$arch $(BUILD) -ldflags='-s -w -buildid=' -o dist/roce-linux-$$arch ./cmd/roce && \
+		MAKE="$(MAKE)" REQUIRE=$(REQUIRE) adopt/pack $$arch || exit 1; \
+	done
+
+dist: PACKED = $(patsubst linux/%,%,$(filter linux/%,$(RELEASED)))
 dist:
-	@rm -rf dist && mkdir -p dist/man dist/completions
+	@rm -rf dist
+	@$(MAKE) --no-print-directory tarball PACKED="$(PACKED)"
 	@for s in $(RELEASED); do \
 		name=roce-$$(echo $$s | tr / -); bin=dist/$$name; case $$s in windows/*) bin=$$bin.exe;; esac; \
 		echo "$$bin"; \
-		GOOS=$${s%/*} GOARCH=$${s#*/} $(GO) build -buildvcs=true -trimpath -ldflags='-s -w -buildid=' -o $$bin ./cmd/roce || exit 1; \
-		$(TOOL) cyclonedx-gomod bin -json -noserial -notimestamp -output $$bin.cdx.json $$bin || exit 1; \
+		GOOS=$${s%/*} GOARCH=$${s#*/} $(BUILD) -ldflags='-s -w -buildid=' -o $$bin ./cmd/roce || exit 1; \
+		$(SBOM) -output $$bin.cdx.json $$bin || exit 1; \
+		[ ! -e $$bin.tar.gz ] || { tar -xzOf $$bin.tar.gz $$name/lib/goroce/libgoroce-engine.so >dist/engine && \
+			$(SBOM) -output $$bin-engine.cdx.json dist/engine && rm dist/engine; } || exit 1; \
 	done
-	@$(GO) build -tags man -buildvcs=true -trimpath -pgo=off -o dist/made ./cmd/roce && dist/made man dist/man && \
-	for shell in bash zsh fish powershell; do dist/made completion $$shell >dist/completions/roce.$$shell || exit 1; done; rm dist/made
 	@cd dist && find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS && ls -l
+
+# Images need neither a daemon nor root. That on Debian has what Debian has on that day, or in MIRROR,
+# as mmdebstrap takes one; it is for this processor. Nothing of the packages' documents is in it.
+DEBIAN := bookworm
+WITH := perftest,ibverbs-utils,rdmacm-utils
+MIRROR ?=
+IMAGE := $(GO) run -C internal/ci/image .
+# A layout as one file, as podman load and skopeo take it.
+ARCHIVE = tar --sort=name --mtime=@$$SOURCE_DATE_EPOCH --owner=0 --group=0 --numeric-owner --mode=u+rw,go=rX -C dist/layout -cf
+images: export CGO_ENABLED := 0
+images: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+images:
+	@rm -rf dist/layout && $(IMAGE) -name roce -o $(CURDIR)/dist/layout $(wildcard $(CURDIR)/dist/roce-linux-*.tar.gz) && \
+	$(ARCHIVE) dist/roce-image.tar . && rm -rf dist/layout && echo dist/roce-image.tar
+	@if ! command -v mmdebstrap >/dev/null; then \
+		echo "no dist/roce-debian-image.tar: mmdebstrap is missing (Debian package mmdebstrap)"; [ -z "$(REQUIRE)" ]; \
+	else \
+		mmdebstrap --quiet --variant=minbase --include=$(WITH) --dpkgopt='path-exclude=/usr/share/doc/*' \
+			--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' $(DEBIAN) dist/root.tar $(MIRROR) && \
+		$(IMAGE) -name roce-debian -base $(CURDIR)/dist/root.tar -o $(CURDIR)/dist/layout $(CURDIR)/dist/roce-linux-$$($(GO) env GOARCH).tar.gz && \
+		$(ARCHIVE) dist/roce-debian-image.tar . && rm -rf dist/layout dist/root.tar && echo dist/roce-debian-image.tar; \
+	fi
+
+# The package is looked at if it is there.
+lint:
+	$(TOOL) actionlint
+	shellcheck adopt/pack adopt/*.sh setup-roce/*.sh
+	$(GO) run -C internal/ci/manifests . $(wildcard $(CURDIR)/adopt/kubernetes/*)
+	@for p in $(wildcard dist/*.deb); do echo lintian $$p; lintian --allow-root --fail-on error,warning $$p || exit 1; done
 
 # Two clones in folders of different names, the second with a cache of its own.
 dist-twice:

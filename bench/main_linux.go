@@ -22,7 +22,7 @@
 //
 // The same program is both ends of the references, of the measurements from inside, of the
 // bottlenecks and of what TCP has no program for: "bench raw", "bench inside", "bench fair", "bench
-// short", "bench loaded", "bench many", "bench dial".
+// short", "bench loaded", "bench many", "bench dial"; and "bench host" starts a rank of MPI.
 package main
 
 import (
@@ -56,7 +56,7 @@ func main() {
 	if len(os.Args) > 1 {
 		if end, ok := map[string]func(context.Context, []string) error{"raw": rawMain, "inside": insideMain,
 			"fair": fairMain, "short": shortMain, "net": netMain, "loaded": endMain("loaded"), "many": endMain("many"),
-			"dial": endMain("dial")}[os.Args[1]]; ok {
+			"dial": endMain("dial"), "host": hostMain}[os.Args[1]]; ok {
 			run = end
 			os.Args = append(os.Args[:1], os.Args[2:]...)
 			stop() // ends of cases die when they are told to

@@ -1,7 +1,8 @@
 package dropin
 
 // Unmodified programs of Debian's over the libraries, both ends on this machine, by an ordinary
-// user: LD_LIBRARY_PATH alone. One case of each here, all with GOROCE_PROGRAMS=1.
+// user: LD_LIBRARY_PATH alone. One case of each here, all with GOROCE_PROGRAMS=1, and all with both
+// ends on one address, which they share by a hub, with GOROCE_PROGRAMS=shared.
 //
 // Stages: the libraries are built; a server, and when it listens its client; both must end well,
 // and the client say what it measured.
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -65,14 +67,29 @@ const limit = 2 * time.Minute
 // with is a program on a device, by an ordinary user.
 func with(t *testing.T, device, line string) *exec.Cmd {
 	t.Helper()
+	hub := "none"
+	if onOneAddress {
+		hub = command(t) // it may take longer than the program has
+		device, line = oneAddress.Replace(device), oneAddress.Replace(line)
+		if command, _, _ := strings.Cut(line, " "); filepath.Base(command) == "roce" {
+			line += " --dev " + device
+		}
+	}
 	args := strings.Fields(line)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, needs(t, args[0]), args[1:]...)
-	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+built, "GOROCE_DEVICES="+device, "GOROCE_DEBUG=1")
+	c.Env = append(os.Environ(), "LD_LIBRARY_PATH="+built, "GOROCE_DEVICES="+device, "GOROCE_DEBUG=1", "GOROCE_HUB="+hub)
 	nobody.Runs(t, c)
 	return c
 }
+
+// onOneAddress says that both ends of programs share an address.
+var onOneAddress = os.Getenv("GOROCE_PROGRAMS") == "shared"
+
+// oneAddress is what a pair of devices on two addresses becomes that share one.
+var oneAddress = strings.NewReplacer("udp:127.0.0.1,udp:127.0.0.2", "hub:127.0.0.1", "udp:127.0.0.1", "hub:127.0.0.1",
+	"udp:127.0.0.2", "hub:127.0.0.1", "127.0.0.2", "127.0.0.1")
 
 // listens says whether somebody listens on a TCP port of this namespace.
 func listens(port int) bool {

@@ -128,6 +128,9 @@ func TestSocketPrograms(t *testing.T) {
 			if (seen[kind] || c.extra) && !all {
 				t.Skip("played by make programs")
 			}
+			if example := regexp.MustCompile(`^\S*/(riostream|udpong) `); onOneAddress && example.MatchString(c.server) {
+				t.Skip("it names no device, and takes an address for itself that nobody shares yet")
+			}
 			seen[kind] = true
 			out := c.play(t)
 			require.Regexp(t, c.want, out)

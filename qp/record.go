@@ -25,9 +25,11 @@ const (
 	RecordRetry
 	// It waits, as the peer was not ready, and will send again from PSN on.
 	RecordWait
-	// No retry is left.
+	// No retry is left for PSN.
 	RecordGiveUp
-	// A deadline of the queue pair has come.
+	// A deadline of the queue pair has come: TimerKind, and nanoseconds: of TimerAck the ack
+	// timeout, of
+	// TimerProbe the round trip. PSN is the oldest that is not acknowledged.
 	RecordTimer
 	// A work request completes: WCOpcode, WRID, WCStatus.
 	RecordCompletion
@@ -42,11 +44,34 @@ const (
 	RecordGap
 	// Records before this one, Value of them, were overwritten before anybody fetched them.
 	RecordLost
+	// The oldest packet that is not acknowledged, PSN, leaves once more: the peer is silent, and
+	// its
+	// answer says what it has.
+	RecordProbe
+	// A request's packet has come that was executed before, or is being executed: it is not
+	// executed
+	// again, but for a READ, which reads again. wire.Opcode, length of the payload.
+	RecordDuplicate
+	// A packet that came behind a gap is kept until the gap is filled (selective repeat): the same.
+	RecordKept
 	numRecordKinds
 )
 
+// TimerKind says which deadline has come.
+type TimerKind uint8
+
+// The deadlines: what has happened at each of them is in timer.go and silence.go.
+const (
+	TimerNone  TimerKind = iota // another one: it was put off since
+	TimerReady                  // the time is over that an RNR NAK has asked for
+	TimerAck                    // nothing was acknowledged for an ack timeout
+	TimerProbe                  // nothing was heard for some round trips
+	TimerRate                   // the rate lets a packet leave
+)
+
 var recordNames = [numRecordKinds]string{"", "request", "sent", "received", "dropped", "executed", "retry", "wait",
-	"give up", "timer", "completion", "state", "marked", "slowed", "gap", "lost"}
+	"give up", "timer", "completion", "state", "marked", "slowed", "gap", "lost", "probe",
+	"duplicate", "kept"}
 
 // String is the kind's name.
 func (k RecordKind) String() string {
@@ -128,7 +153,46 @@ func (e *Engine) recordState(q *QP) {
 // recordDecision records that a requester goes back.
 func (e *Engine) recordDecision(kind RecordKind, q *QP) {
 	if e.recorder != nil {
-		e.recorder.add(Record{At: e.now, Kind: kind, QPN: q.qpn, PSN: q.rec.psn})
+		psn := q.rec.psn
+		if kind == RecordGiveUp {
+			psn = q.rec.una
+		}
+		e.recorder.add(Record{At: e.now, Kind: kind, QPN: q.qpn, PSN: psn})
+	}
+}
+
+// recordTimer records that a deadline of q has come, and which.
+func (e *Engine) recordTimer(q *QP) {
+	if e.recorder == nil {
+		return
+	}
+	r := &q.rec
+	x := Record{At: e.now, Kind: RecordTimer, QPN: q.qpn, PSN: r.una}
+	switch {
+	case r.readyAt <= e.now:
+		x.Op = uint8(TimerReady)
+	case r.ackAt <= e.now:
+		x.Op, x.Value = uint8(TimerAck), uint64(r.ackTimeout())
+	case r.probeAt <= e.now:
+		x.Op, x.Value = uint8(TimerProbe), uint64(r.srtt)
+	case q.paused && q.rate.sendAt <= e.now:
+		x.Op = uint8(TimerRate)
+	}
+	e.recorder.add(x)
+}
+
+// recordProbe records that the oldest packet has left once more.
+func (e *Engine) recordProbe(q *QP) {
+	if e.recorder != nil {
+		e.recorder.add(Record{At: e.now, Kind: RecordProbe, QPN: q.qpn, PSN: q.rec.una})
+	}
+}
+
+// recordRequest records what becomes of a request's packet that is not executed now.
+func (e *Engine) recordRequest(kind RecordKind, q *QP, p *wire.Packet) {
+	if e.recorder != nil {
+		e.recorder.add(Record{At: e.now, Kind: kind, QPN: q.qpn, PSN: p.BTH.PSN(), Op: uint8(p.Opcode),
+			Length: uint32(len(p.Payload))})
 	}
 }
 

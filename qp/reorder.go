@@ -92,6 +92,7 @@ func (e *Engine) keep(q *QP, p *wire.Packet) wire.DropReason {
 	*k = kept{e.takeBody(p.Body, s.of), min(q.psns(p), uint32(room))}
 	s.n++
 	e.stats.Kept++
+	e.recordRequest(RecordKept, q, p)
 	if end := psn.Add(k.psns); end.Sub(s.high) > 0 {
 		s.high = end
 	}

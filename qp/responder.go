@@ -164,6 +164,7 @@ func (e *Engine) checkPSN(q *QP, p *wire.Packet) (drop wire.DropReason, stop boo
 		return wire.DropNone, false
 	case d < 0:
 		e.stats.DuplicateRequest++
+		e.recordRequest(RecordDuplicate, q, p)
 		return e.duplicate(q, p), true
 	}
 	if q.attr.SelectiveRepeat {

@@ -22,11 +22,19 @@ func (r *recovery) restartTimers(now Time) {
 	if r.top == r.una || r.phase == phaseResting {
 		return
 	}
-	if t := Time(wire.AckTimeout(r.attr.Timeout)); t != 0 {
-		t = max(t, r.late(), 2*r.most)
+	if t := r.ackTimeout(); t != 0 {
 		r.ackAt, r.askBy = now+t, now+t/4
 	}
 	r.armProbe(now)
+}
+
+// ackTimeout is that of the queue pair, or longer where the path takes longer; 0: there is none.
+func (r *recovery) ackTimeout() Time {
+	t := Time(wire.AckTimeout(r.attr.Timeout))
+	if t != 0 {
+		t = max(t, r.late(), 2*r.most)
+	}
+	return t
 }
 
 // armProbe sets the next probe, or the end of waiting for more answers to one, if it comes before
@@ -159,6 +167,7 @@ func (e *Engine) sendProbe(q *QP, b *wire.Batch) verdict {
 	}
 	if v == verdictSent {
 		q.rec.probed(at)
+		e.recordProbe(q)
 	}
 	q.seek(at)
 	if doubt && v == verdictSent {

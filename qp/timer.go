@@ -32,7 +32,7 @@ func (e *Engine) setDeadline(q *QP) {
 // timeout handles the deadline of q.
 func (e *Engine) timeout(q *QP) {
 	d := thenStay
-	e.recordDecision(RecordTimer, q)
+	e.recordTimer(q)
 	if s := q.State(); s == StateRTS || s == StateSQD {
 		d = q.rec.timer(e.now, q)
 	}

@@ -149,7 +149,7 @@ type Device struct {
 //	packet:ADDRESS   AF_PACKET sockets: faster, Linux, needs CAP_NET_RAW
 //	xdp:ADDRESS      AF_XDP sockets: Linux, needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
 //	auto:ADDRESS     xdp if the driver does it without copies, else packet if that works here,
-//	                 else udp: see PortInfo().Why
+//	                 else udp: see PortInfo().Why; hub:ADDRESS if processes share it already
 //	hub:ADDRESS      UDP sockets of an address that other processes of the user share, by way of
 //	                 a hub (package roce/hub), which is started if there is none: Linux
 //	pipe:NAME        a wire inside this process that all devices opened with this name are
@@ -195,6 +195,14 @@ func Open(name string, cfg *Config) (*Device, error) {
 
 // Name is the name that the device was opened with.
 func (d *Device) Name() string { return d.name }
+
+// HandOver takes in a copy of a packet that came to another device of the address, which was shown
+// it (Config.Foreign), as if it had come here. False: there is no room, no queue pair of this
+// device is meant, or it is a device of the kernel. Any goroutine may call it, until Close.
+func (d *Device) HandOver(f *wire.Frame) bool {
+	s, ok := d.provider.(interface{ HandOver(f *wire.Frame) bool })
+	return ok && s.HandOver(f)
+}
 
 // create runs f, which makes something on the device, unless the device is closed.
 func (d *Device) create(op string, f func() error) error {

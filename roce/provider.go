@@ -15,6 +15,7 @@ package roce
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/goroce/goroce/qp"
@@ -129,12 +130,21 @@ func openProvider(d *Device, cfg *Config) (provider, error) {
 		}
 		return openHW(d, cfg)
 	}
-	if where, ok := hubName(d.name); ok && len(cfg.Ports) == 0 {
-		return openHub(d, where, cfg)
+	where, start, ok := "", false, false
+	if len(cfg.Ports) == 0 {
+		where, start, ok = atHub(d.name, cfg)
+	}
+	var noHub error
+	if ok {
+		p, err := openHub(d, where, start, cfg)
+		if err == nil || start {
+			return p, err
+		}
+		noHub = err // it may have ended just then, and the address be free
 	}
 	s, err := d.openSoft(cfg)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(noHub, err)
 	}
 	return softDevice{s}, nil
 }

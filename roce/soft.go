@@ -272,11 +272,21 @@ type hubDevice struct {
 	device *Device
 }
 
-// hubName tells whether a name is that of such a device, and of which address or interface.
-func hubName(name string) (where string, ok bool) { return strings.CutPrefix(name, "hub:") }
+// atHub tells whether a name is that of such a device, of which address or interface, and whether a
+// hub is to be started if there is none. An automatic choice is one if processes share the address
+// already.
+func atHub(name string, cfg *Config) (where string, start, ok bool) {
+	if where, ok = strings.CutPrefix(name, "hub:"); ok {
+		return where, true, true
+	}
+	if where, ok = strings.CutPrefix(name, "auto:"); !ok {
+		return "", false, false
+	}
+	return where, false, hub.Has(context.Background(), where, cmp.Or(cfg.Transport.UDPPort, wire.UDPPort))
+}
 
 // openHub opens one. The error is an *transport.OpenError.
-func openHub(d *Device, where string, cfg *Config) (_ provider, err error) {
+func openHub(d *Device, where string, start bool, cfg *Config) (_ provider, err error) {
 	bad := func(reason string, err error) error {
 		return &transport.OpenError{Name: d.name, Reason: reason, Err: err}
 	}
@@ -287,7 +297,7 @@ func openHub(d *Device, where string, cfg *Config) (_ provider, err error) {
 	if _, err := transport.Where(d.name, lanes); err != nil {
 		return nil, err
 	}
-	c, err := hub.Open(context.Background(), where, lanes, cmp.Or(cfg.Transport.UDPPort, wire.UDPPort), true)
+	c, err := hub.Open(context.Background(), where, lanes, cmp.Or(cfg.Transport.UDPPort, wire.UDPPort), start)
 	if err != nil {
 		return nil, bad("the hub of the address", err)
 	}
@@ -296,6 +306,10 @@ func openHub(d *Device, where string, cfg *Config) (_ provider, err error) {
 			c.Close()
 		}
 	}()
+	own.Foreign = c.Foreign
+	if !start {
+		own.Transport.Why = "hub: other processes have the address, and share it"
+	}
 	if own.Dealt = c.Deck(); !own.NoECN {
 		own.Transport.TrafficClass = qp.ECT(own.Transport.TrafficClass)
 	}
@@ -308,12 +322,14 @@ func openHub(d *Device, where string, cfg *Config) (_ provider, err error) {
 	}
 	h := &hubDevice{softDevice{s}, c, d}
 	c.Reports(h.report)
+	c.TakesIn(s.HandOver)
 	hub.Attach(d, c)
 	return h, nil
 }
 
 // close implements provider.
 func (h *hubDevice) close() error {
+	h.client.TakesIn(nil)
 	err := h.softDevice.close()
 	hub.Attach(h.device, nil)
 	return errors.Join(err, h.client.Close())

@@ -59,6 +59,9 @@ func (s QPNSpace) Owner(i, owners int) QPNSpace {
 	return QPNSpace{Mask: s.Mask | bits, Value: s.Value&^bits | uint32(i)<<OwnerShift}
 }
 
+// OwnerOf is which of some owners, a power of two, has the number.
+func OwnerOf(qpn uint32, owners int) int { return int(qpn>>OwnerShift) & (owners - 1) }
+
 // AnyLane is the space of which s is the share of a lane: all of its owner's.
 func (s QPNSpace) AnyLane() QPNSpace {
 	const lanes = 1<<OwnerShift - 1

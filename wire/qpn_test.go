@@ -52,3 +52,18 @@ func TestQPNSpaceNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnerOf: a number is in the space of the owner that it names, and of no other.
+func TestOwnerOf(t *testing.T) {
+	random := rand.New(rand.NewPCG(24, 2))
+	for owners := 1; owners <= MaxOwners; owners *= 2 {
+		for range 1000 {
+			qpn := random.Uint32() & QPNMask
+			for i := range owners {
+				if got := (QPNSpace{}).Owner(i, owners).Owns(qpn); got != (OwnerOf(qpn, owners) == i) {
+					t.Fatalf("owner %d of %d: owns 0x%06x: %v", i, owners, qpn, got)
+				}
+			}
+		}
+	}
+}

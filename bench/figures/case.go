@@ -50,6 +50,7 @@ type Side struct {
 type Setting struct {
 	Bench, Roce string // this program and the roce command
 	RoceNoPGO   string // the roce command built without its profile; "": there is none
+	MPI         string // the folder of the job of MPI and the libraries of dropin; "": there is none
 	A, B        Side   // the client's and the server's
 	Duration    time.Duration
 }

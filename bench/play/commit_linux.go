@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/goroce/goroce/bench/repertoire"
 )
 
 // git runs git in a folder and returns what it prints.
@@ -89,6 +91,17 @@ func build(ctx context.Context, source, program, path string, flags ...string) e
 	cmd.WaitDelay = 10 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build of %s: %w: %s", program, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// buildMPI makes the libraries of dropin and the job of its tests in a folder.
+func buildMPI(ctx context.Context, folder string) error {
+	for _, line := range [][]string{{"make", "-s", "-C", "dropin", "B=" + folder},
+		{"mpicc", "-O2", "-o", filepath.Join(folder, "mpi"), "dropin/testdata/mpi.c"}} {
+		if out, err := exec.CommandContext(ctx, line[0], line[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("the job of MPI: %s: %w: %s", strings.Join(line, " "), err, repertoire.LastLine(out))
+		}
 	}
 	return nil
 }

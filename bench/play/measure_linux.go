@@ -41,6 +41,12 @@ func Measure(ctx context.Context, o Options, choice func(*figures.Case) bool, r 
 	if err := m.prepare(ctx, dir); err != nil {
 		return nil, err
 	}
+	if repertoire.HasMPI(choice) {
+		m.set.MPI = filepath.Join(dir, "mpi")
+		if err := buildMPI(ctx, m.set.MPI); err != nil {
+			r.Missing = append(r.Missing, err.Error())
+		}
+	}
 	host, err := newHostStage()
 	if err != nil {
 		return nil, err

@@ -34,6 +34,11 @@ func AllBouts(ports []string) (bouts []figures.Bout) {
 					Name:  "programs that dial",
 					Cases: figures.At(mtu, dialCases(barred)),
 					Bars:  BarsAt(mtu, dialBars, barred),
+				},
+				figures.Bout{
+					Name:  "MPI",
+					Cases: figures.At(mtu, mpiCases()),
+					Bars:  BarsAt(mtu, mpiBars, barred),
 				})
 		}
 	}

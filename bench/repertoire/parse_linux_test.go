@@ -93,6 +93,8 @@ func TestFigures(t *testing.T) {
 		{"short/64/udp-cubic/use", "", shortOutput, 52.5 + 37.75},
 		{"short/64/udp-cubic/of-cubic-2", "", shortOutput, 37.75},
 		{"short/64/udp-cubic/lost", "", shortOutput, 0.25},
+		{"1500/mpi/ours/lat/8", "", "latency of 8 bytes: 4.625 us one way\n", 4.625},
+		{"1500/mpi/tcp-ucx/bw/64K", "", "bandwidth of 65536 bytes: 31.125 Gbit/s\n", 31.125},
 		{"guest/rxe/write-bw/64K", "", perftestBW, 0.84},
 		{"guest/rxe/write-rate/8", "", perftestBW, 0.001602},
 		{"guest/rxe/write-lat/8", "", perftestLat, 72.19},

@@ -22,6 +22,8 @@ var RivalPackages = map[string]string{
 	"ucx_perftest": "ucx-utils",
 	"fi_pingpong":  "libfabric-bin",
 	"sockperf":     "sockperf",
+	"mpirun":       "openmpi-bin",
+	"mpicc":        "libopenmpi-dev",
 }
 
 // rivalCases are those that are best somewhere among what was tried on a veth pair of either MTU,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,7 +17,7 @@ import (
 )
 
 func init() {
-	more = append(more, hubCommand, psCommand)
+	more = append(more, hubCommand)
 }
 
 func hubCommand() *cobra.Command {
@@ -107,33 +106,4 @@ func closeInherited(but int) {
 			unix.Close(fd)
 		}
 	}
-}
-
-func psCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "ps",
-		Short: "Show the processes that share addresses, their queue pairs and peers",
-		Long:  `ps asks the hub of this user in this network namespace, which asks each process.`,
-		Example: `  roce ps
-  roce ps --json`,
-		Args: operands(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(c.Context(), 5*time.Second)
-			defer cancel()
-			s, all, err := hub.Ask(ctx)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), struct {
-					hub.Status
-					Processes []hub.ProcessStatus
-				}{s, all})
-			}
-			return printProcesses(c.OutOrStdout(), &s, all)
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
 }

@@ -19,7 +19,7 @@ func learnCommand() *cobra.Command {
 		Short: "Learn RDMA from nothing: lessons in a simulated world, each with its packets and a question",
 		Long: `learn plays a lesson: what two or three programs do, every packet that comes of it, what their devices do with it, and which
 completions it ends in. The text points at the packets, and every claim of it is checked by a test. On a terminal it asks a question.
-With --change something is done to a packet, and the lesson says what has become different.
+With --change something is done to a packet, and three to six sentences say what came of it, and why.
 
 Without a lesson it lists them, in the order in which to read them. "roce demo" shows the operations of the first chapter between two
 real devices. The lessons with pictures are also in docs/learn of the repository, and "roce trace serve" has them in a browser.`,
@@ -45,7 +45,7 @@ real devices. The lessons with pictures are also in docs/learn of the repository
 	}
 	c.Flags().BoolVar(&list, "list", false, "list all lessons")
 	c.Flags().BoolVar(&o.JSON, "json", false,
-		"the lesson and its play as JSON: packets with all fields, records, queues and memory over time")
+		"the lesson and its play as JSON: packets with all fields, records, queues and memory over time, what came of a change")
 	c.Flags().StringSliceVar(&o.Changes, "change", nil,
 		"do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, such as `drop:2`")
 	c.Flags().StringVar(&html, "html", "", "write all lessons, to play with in a browser, to a `file`")

@@ -48,7 +48,7 @@ func use(name string) (*device, error) {
 	defer devices.Unlock()
 	d := devices.open[name]
 	if d == nil {
-		dev, err := roce.Open(name, &roce.Config{Transport: transport.Options{OwnThread: true}})
+		dev, err := roce.Open(name, &roce.Config{Transport: transport.Options{OwnThread: true}, Wrap: recorded(name)})
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@
 //	cm.go       the devices of the connection manager
 //	cmid.go     its event channels and IDs
 //	cmevent.go  what it tells
+//	pcap.go     a program's packets in files
 //
 // What C owns and what Go owns: the public structures (ibv_qp and the like) are C's, made and freed
 // by ../verbs; the objects are Go's, and a structure's field handle names one. Functions return 0

@@ -5,7 +5,7 @@ package hub
 // An address, or all of an interface, that processes share.
 //
 // Stages: making its sockets, or taking those that an earlier hub has made; its shelf; queue pair
-// 1, of which a goroutine takes in what comes; a slot for a process; what is left of one.
+// 1, of which a goroutine takes in what comes; a slot for a process.
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +60,10 @@ type address struct {
 	cm    *cm.Machine // answers what is nobody's, and speaks for processes that have ended
 	who   router
 	free  []int // slots, the one that has been free for longest first
-	count struct{ in, out, nobodys, noRoom, strange, left, inherited uint64 }
+	count struct{ in, out, nobodys, noRoom, frames, framesLost, strange, left, inherited uint64 }
+
+	astray   chan wire.Frame // packets for processes that have come to slot 0
+	overflow atomic.Uint64   // those that found no room there
 }
 
 // now is a moment for the machine.
@@ -173,52 +177,10 @@ func (a *address) rest(slot int) error {
 	return a.slots[slot].Rest()
 }
 
-// expect keeps a slot for a process that has it from an earlier hub and has not called yet. The
-// caller has the lock.
-func (a *address) expect(pid, slot int) {
-	p := &process{pid: pid, program: "?", since: time.Now(), ledger: hub.NewLedger(), away: true, untold: true,
-		over: make(chan struct{})}
-	dead, forget, err := watch(pid)
-	if err != nil {
-		return // it has ended just now, or join sees that the slot has an owner
-	}
-	a.free = slices.DeleteFunc(a.free, func(s int) bool { return s == slot })
-	a.put(p, slot)
-	a.waits.Go(func() {
-		defer forget()
-		a.wait(a.ctx, p, dead)
-	})
-}
-
-// wait waits for the end of a process that is away, or of its being away; or it has closed its
-// device, and could not say so: then its slot has no owner, and not only because it is about to
-// open it.
-func (a *address) wait(ctx context.Context, p *process, dead <-chan struct{}) {
-	tick := time.NewTicker(closeTime)
-	defer tick.Stop()
-	for none := 0; none < 2; {
-		select {
-		case <-dead:
-			none = 2
-		case <-p.replaced():
-			return
-		case <-ctx.Done(): // the hub ends, and the process goes on
-			return
-		case <-tick.C:
-			if none++; a.slots[p.slot].Owner() != 0 {
-				none = 0
-			}
-		}
-	}
-	a.leave(p)
-}
-
-// closeTime is how long a slot may be nobody's whose process lives.
-const closeTime = 3 * time.Second
-
 // open opens slot 0 with queue pair 1.
 func (a *address) open() (err error) {
 	name := "hub of udp:" + a.where
+	a.wake, a.ended, a.astray = make(chan struct{}, 1), make(chan struct{}), make(chan wire.Frame, maxAstray)
 	a.deck, err = unix.Mmap(a.decks[0], 0, roce.DealtSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return err
@@ -227,7 +189,7 @@ func (a *address) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.device, err = roce.Open(name, &roce.Config{Ports: ports, Dealt: a.deck}); err != nil {
+	if a.device, err = roce.Open(name, &roce.Config{Ports: ports, Dealt: a.deck, Foreign: a.foreign}); err != nil {
 		return err
 	}
 	if a.qp1, err = rdmacm.OpenQP1(a.device); err != nil {
@@ -239,7 +201,6 @@ func (a *address) open() (err error) {
 	for i := range len(a.slots) - 1 {
 		a.free = append(a.free, i+1)
 	}
-	a.wake, a.ended = make(chan struct{}, 1), make(chan struct{})
 	a.ctx, a.end = context.WithCancel(context.Background())
 	go a.run()
 	return nil
@@ -270,6 +231,8 @@ func (a *address) close() {
 	a.end()
 	<-a.ended
 	a.waits.Wait()
+	a.mu.Lock() // a packet that somebody brings for slot 0 is there, or not taken any more
+	a.mu.Unlock()
 	a.giveBack()
 }
 
@@ -307,6 +270,10 @@ func (a *address) round() cm.Time {
 	}
 	if more {
 		a.kick()
+	}
+	for len(a.astray) > 0 {
+		f := <-a.astray
+		a.brings(nil, &f)
 	}
 	a.cm.HandleTimeout(now())
 	a.transmit()
@@ -401,9 +368,9 @@ func (a *address) rejoin(p *process, had *hub.Again) error {
 	default:
 		a.who.forget(other)
 		p.ledger = other.ledger
-		other.replace()
+		close(other.replaced)
 	}
-	p.untold = true
+	p.standing = telling
 	a.put(p, had.Slot)
 	return nil
 }
@@ -423,47 +390,14 @@ func (a *address) learn(p *process, k *hub.Known) {
 	others := func(e cm.Estate) bool { return e.LocalID>>hub.SlotShift != uint32(p.slot) }
 	k.Estates = slices.DeleteFunc(k.Estates, others)
 	p.ledger.Learn(k)
-	p.untold = p.untold && !k.Last
+	if k.Last {
+		p.standing = present
+	}
 }
 
 func (a *address) put(p *process, slot int) {
 	p.at, p.slot = a, slot
 	a.who.slots[slot] = p
-}
-
-// away says that a process lives whose call has ended. It keeps its slot, and calls again.
-func (a *address) away(p *process) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p.away = true
-}
-
-// leave ends a process's part: it has ended, or closed its device.
-func (a *address) leave(p *process) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.who.slots[p.slot] != p { // it has called again
-		return
-	}
-	a.log("process %d (%s) has left slot %d of %s", p.pid, p.program, p.slot, a.where)
-	a.count.left++
-	a.who.slots[p.slot] = nil
-	a.who.forget(p)
-	if pid := a.slots[p.slot].Owner(); pid != 0 && pid != p.pid {
-		a.log("%s: slot %d is process %d's", a.where, p.slot, pid)
-	} else if err := a.rest(p.slot); err != nil {
-		a.log("%s: slot %d: %v", a.where, p.slot, err)
-	}
-	a.free = append(a.free, p.slot)
-	for _, e := range p.ledger.Estates() {
-		if err := a.cm.Inherit(now(), &e); err != nil {
-			a.log("%s: a connection of process %d, whose peer is not told: %v", a.where, p.pid, err)
-			continue
-		}
-		a.count.inherited++
-	}
-	a.transmit()
-	a.kick()
 }
 
 // idle tells whether nobody is there, and nobody waits to be told.

@@ -7,6 +7,7 @@ package hub
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
@@ -18,6 +19,8 @@ import (
 	"github.com/goroce/goroce/roce"
 	"github.com/goroce/goroce/roce/internal/hub"
 	"github.com/goroce/goroce/roce/rsocket"
+	"github.com/goroce/goroce/transport"
+	"github.com/goroce/goroce/transport/udp"
 )
 
 // stop has a process stand still, and waits until it does.
@@ -70,7 +73,7 @@ func TestTwoNames(t *testing.T) {
 func TestStopped(t *testing.T) {
 	own := alone(t)
 	h := begin(t, Config{Processes: 7})
-	p := start(t, "member "+own+" 0 1")
+	p := start(t, lone(own, firstPort))
 	p.says(t, "begins")
 	t.Cleanup(p.kill)
 	d := &rsocket.Dialer{Options: rsocket.Options{Devices: []*roce.Device{at(t, own, nil)}}}
@@ -110,7 +113,7 @@ func TestPsOfStopped(t *testing.T) {
 	own := alone(t)
 	h := begin(t, Config{Processes: 7})
 	for i := range 3 {
-		p := start(t, fmt.Sprintf("member %s %d 1", own, i))
+		p := start(t, lone(own, firstPort+i))
 		p.says(t, "begins")
 		t.Cleanup(p.kill)
 		p.stop(t)
@@ -122,6 +125,77 @@ func TestPsOfStopped(t *testing.T) {
 		require.Len(t, all, 4)
 	}
 	h.end()
+}
+
+// TestOneStopped: a process that stands still does not hide what those behind it say.
+func TestOneStopped(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 7})
+	p := start(t, lone(own, firstPort))
+	p.says(t, "begins")
+	t.Cleanup(p.kill)
+	p.stop(t)
+	at(t, own, nil)
+	_, all, err := Ask(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Nil(t, all[0].Report)
+	require.NotNil(t, all[1].Report)
+}
+
+// TestUnknown: a process that says what the hub does not understand learns that its call has ended.
+func TestUnknown(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 3})
+	conn, err := hub.Dial(t.Context(), false)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.Say(hub.KindJoin, hub.Join{Version: hub.Version, Where: own, Lanes: 1, UDPPort: 4791}))
+	h, err := conn.Hear()
+	require.NoError(t, err)
+	h.Close()
+	require.NoError(t, conn.Say(hub.Kind('Z'), nil))
+	_, err = conn.Hear()
+	require.Error(t, err)
+}
+
+// TestYoung: an automatic choice finds the processes of an address at a hub that they have not
+// called yet.
+func TestYoung(t *testing.T) {
+	own := alone(t)
+	h := begin(t, Config{Processes: 7})
+	at(t, own, nil)
+	here(t, 1)
+	h.end()
+	begin(t, Config{Processes: 7})
+	d, err := roce.Open("auto:"+own, nil)
+	require.NoError(t, err)
+	require.Contains(t, d.PortInfo().Why, "share")
+	require.NoError(t, d.Close())
+}
+
+// TestFirstThreadEnds: a process whose first thread has ended lives, and keeps its slot, whether or
+// not it can call.
+func TestFirstThreadEnds(t *testing.T) {
+	own := alone(t)
+	p := start(t, "leader")
+	p.says(t, "begins")
+	t.Cleanup(p.kill)
+	list, err := udp.MakeSlots([]netip.Addr{netip.MustParseAddr(own)}, 2, 1, transport.Options{})
+	require.NoError(t, err)
+	defer list[0].Close()
+	defer list[1].Close()
+	_, err = unix.FcntlInt(uintptr(list[1].FDs[0][0]), unix.F_SETOWN, p.Process.Pid)
+	require.NoError(t, err)
+	for { // it says so before it does
+		all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Process.Pid))
+		require.NoError(t, err)
+		if len(all) == 0 {
+			break
+		}
+	}
+	require.True(t, (&process{pid: p.Process.Pid}).uses(&list[1]))
+	require.False(t, (&process{pid: p.Process.Pid}).uses(&list[0]))
 }
 
 // TestNobodys: a slot that nobody has opened, of a process that lives and has said nothing of its
@@ -138,6 +212,24 @@ func TestNobodys(t *testing.T) {
 	_, err = roce.Open("hub:"+own, nil)
 	require.ErrorContains(t, err, "1 of "+own)
 	require.NoError(t, conn.Close()) // without a word
+	for {
+		d, err := roce.Open("hub:"+own, nil)
+		if err == nil {
+			require.NoError(t, d.Close())
+			return
+		}
+		require.ErrorContains(t, err, "1 of "+own)
+	}
+}
+
+// TestAnotherProgram: a process becomes another program, which knows nothing of the device: its
+// slot is given back.
+func TestAnotherProgram(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 1})
+	p := start(t, "another hub:"+own)
+	p.says(t, "begins")
+	t.Cleanup(p.kill)
 	for {
 		d, err := roce.Open("hub:"+own, nil)
 		if err == nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/goroce/goroce/roce/internal/hub"
 	"github.com/goroce/goroce/roce/rdmacm"
 	"github.com/goroce/goroce/roce/rsocket"
+	"github.com/goroce/goroce/wire"
 )
 
 // house is a hub that serves, until end.
@@ -143,6 +144,32 @@ func TestShare(t *testing.T) {
 // loopback's.
 var ownPort = 20_000 + os.Getpid()%10_000
 
+// TestUnnamed: who names no device, or has it chosen, joins the processes that share the address.
+func TestUnnamed(t *testing.T) {
+	own := alone(t)
+	begin(t, Config{Processes: 7})
+	require.False(t, Has(t.Context(), own, wire.UDPPort))
+	at(t, own, nil)
+	require.True(t, Has(t.Context(), own, wire.UDPPort))
+	require.False(t, Has(t.Context(), own, wire.UDPPort+1))
+	chosen, err := roce.Open("auto:"+own, nil)
+	require.NoError(t, err)
+	require.Contains(t, chosen.PortInfo().Why, "share")
+	require.NoError(t, chosen.Close())
+	l, err := rsocket.Listen(t.Context(), own+":7400", nil)
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+		}
+	}()
+	c, err := rsocket.Dial(t.Context(), own+":7400")
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.Len(t, here(t, 2).Addresses, 1)
+}
+
 // TestRefused: what cannot be says why.
 func TestRefused(t *testing.T) {
 	own := alone(t)
@@ -245,7 +272,7 @@ func TestNewHub(t *testing.T) {
 func TestKilled(t *testing.T) {
 	own := alone(t)
 	begin(t, Config{Processes: 7})
-	p := start(t, "member "+own+" 0 1")
+	p := start(t, lone(own, firstPort))
 	p.says(t, "begins")
 	t.Cleanup(p.kill)
 	d := &rsocket.Dialer{Options: rsocket.Options{Devices: []*roce.Device{at(t, own, nil)}}}
@@ -301,7 +328,7 @@ func TestOthers(t *testing.T) {
 	require.NoError(t, err)
 	defer os.RemoveAll(copied)
 	other := exec.Command(filepath.Join(copied, filepath.Base(os.Args[0])))
-	other.Env = append(os.Environ(), partVar+"=member "+own+" 0 1")
+	other.Env = append(os.Environ(), partVar+"="+lone(own, firstPort))
 	nobody.Runs(t, other)
 	said, err := other.CombinedOutput()
 	require.Error(t, err)

@@ -5,7 +5,7 @@ package hub
 // A process at the hub, from when it calls until it has ended, which the kernel tells: a child that
 // it has forked may have its connection still.
 //
-// Stages: the first message; what it says afterwards; what it is told; its end.
+// Stages: how it stands with the hub; the first message; what it says afterwards; what it is told.
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"github.com/goroce/goroce/wire"
 )
 
-// process is one. Its slot and ledger are under the address's lock.
+// process is one. Its slot, ledger and standing are under the address's lock.
 type process struct {
 	*hub.Conn
 	pid     int
@@ -33,23 +33,48 @@ type process struct {
 	slot    int
 	ledger  *hub.Ledger
 
-	away    bool // its call has ended, but it lives; or it has not called yet
-	untold  bool // it has its slot from an earlier hub, and has not said yet what it had there
-	over    chan struct{}
-	reports chan hub.Report // what it says of itself
-	asking  sync.Mutex      // for that
+	standing standing
+	replaced chan struct{}   // closed when the process has called again: another one stands for it
+	reports  chan hub.Report // what it says of itself
+	asking   sync.Mutex      // for that
 }
 
-// replaced is closed when the process has called again, and another one stands for it. The caller
-// of replace has the address's lock.
-func (p *process) replaced() <-chan struct{} { return p.over }
-func (p *process) replace()                  { close(p.over) }
+// standing is how a process and this hub are with each other:
+//
+//	has its slot of an earlier hub ─► expected ◄───────┐
+//	calls again ────────────────────► telling ─► its call ends
+//	                                     │
+//	                              has told all
+//	                                     ▼
+//	joins ──────────────────────────► present ─► its call ends ─► absent
+//
+// One that calls again, expected or absent, is another for the hub, which begins as telling and has
+// what the first one had. From each a process may leave: it ends, has closed its device, or has
+// become another program.
+type standing int
+
+const (
+	expected standing = iota // it has its slot from an earlier hub, and has not called yet
+	telling                  // it has called, and has not said yet all that it had
+	present                  // it can be told
+	absent                   // it cannot
+)
+
+// afterCall is what a process becomes whose call has ended.
+var afterCall = map[standing]standing{telling: expected, present: absent}
+
+// called tells whether there is a call by which it can be told.
+func (s standing) called() bool { return s == present || s == telling }
 
 // serve speaks with whoever has called.
 func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	defer c.Close()
 	pid, err := hub.Peer(c.UnixConn)
 	if err != nil {
+		c.SetReadDeadline(time.Now().Add(firstTime))
+		if asks, err := c.Hear(); err == nil { // unread, it would hide the answer
+			asks.Close()
+		}
 		return errors.Join(err, c.Say(hub.KindJoin, hub.Joined{Answer: hub.Answer{Error: err.Error()}}))
 	}
 	dead, forget, err := watch(pid)
@@ -69,19 +94,25 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	}
 	defer first.Close()
 	c.SetReadDeadline(time.Time{})
-	var join hub.Join
 	switch first.Kind {
+	case hub.KindShared:
+		return c.Say(hub.KindShared, h.status())
 	case hub.KindStatus:
 		return h.tell(c)
 	case hub.KindJoin:
-		if err := first.Get(&join); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("process %d begins with %q", pid, first.Kind)
+		return h.admit(ctx, c, pid, dead, &first)
 	}
-	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Now(), ledger: hub.NewLedger(),
-		over: make(chan struct{}), reports: make(chan hub.Report, 1)}
+	return fmt.Errorf("process %d begins with %q", pid, first.Kind)
+}
+
+// admit has a process share an address, until its part of that ends.
+func (h *Hub) admit(ctx context.Context, c *hub.Conn, pid int, dead <-chan struct{}, first *hub.Heard) error {
+	var join hub.Join
+	if err := first.Get(&join); err != nil {
+		return err
+	}
+	p := &process{Conn: c, pid: pid, program: join.Program, since: time.Unix(join.Since, 0),
+		standing: present, ledger: hub.NewLedger(), replaced: make(chan struct{}), reports: make(chan hub.Report, 1)}
 	a, err := h.join(p, &join, first.Files)
 	if err != nil {
 		h.log("process %d (%s) cannot have %s: %v", pid, join.Program, join.Where, err)
@@ -100,7 +131,8 @@ func (h *Hub) serve(ctx context.Context, c *hub.Conn) error {
 	}
 	// That a call has ended is not that its process has: only then are its peers told. And if the
 	// hub ends, the process goes on.
-	a.away(p)
+	a.callEnds(p)
+	c.Close() // a process whose word was not understood calls again
 	a.wait(ctx, p, dead)
 	return err
 }
@@ -170,6 +202,12 @@ func (p *process) does(h *hub.Heard) error {
 		if path, mad, ok := h.MAD(); ok {
 			a.says(p, path, mad)
 		}
+	case hub.KindFrame:
+		if f, ok := h.Frame(); ok {
+			a.mu.Lock()
+			a.brings(p, &f)
+			a.mu.Unlock()
+		}
 	case hub.KindListen:
 		var l hub.Listen
 		if err := h.Get(&l); err != nil {
@@ -208,6 +246,11 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 		a.who.unlisten(p, l.Service)
 	case !a.who.listen(p, l.Service):
 		other := a.who.listeners[l.Service]
+		if a.slots[other.slot].Owner() == 0 { // it has ended just now, and wait has not been told
+			a.who.forget(other)
+			a.who.listen(p, l.Service)
+			return hub.Answer{To: l.Number}
+		}
 		return hub.Answer{To: l.Number, Taken: true, Error: fmt.Sprintf("process %d (%s) listens on service 0x%x of %s",
 			other.pid, other.program, l.ID, a.where)}
 	}
@@ -216,7 +259,7 @@ func (a *address) listens(p *process, l hub.Listen) hub.Answer {
 
 // hears tells the process of a message. The caller has the address's lock.
 func (p *process) hears(from *cm.Path, m *wire.MAD) {
-	if !p.away && p.SayMAD(from, m[:]) {
+	if p.standing.called() && p.SayMAD(from, m[:]) {
 		p.ledger.Received(from, m)
 		p.at.count.in++
 	} else {

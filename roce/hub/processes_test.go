@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +39,7 @@ import (
 
 var (
 	processes = flag.Int("processes", 8, "TestProcesses: how many share the address")
-	lasting   = flag.Duration("lasting", 6*time.Second, "TestProcesses: for how long they are killed")
+	lasting   = flag.Duration("lasting", 4*time.Second, "TestProcesses: for how long they are killed")
 )
 
 // partVar is the environment variable that makes the test's program another process of it: what it
@@ -47,6 +49,13 @@ const partVar = "GOROCE_HUB_TEST"
 // firstPort is the port of process 0.
 const firstPort = 7300
 
+// init keeps the process's first thread, which a "leader" has end.
+func init() {
+	if os.Getenv(partVar) == "leader" {
+		runtime.LockOSThread()
+	}
+}
+
 func TestMain(m *testing.M) {
 	part, rest, _ := strings.Cut(os.Getenv(partVar), " ")
 	var err error
@@ -55,11 +64,24 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "hub":
 		err = beHub()
+	case "leader": // whose first thread ends
+		fmt.Println("begins")
+		go time.Sleep(time.Hour)
+		syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+	case "another": // and then it becomes another program, which sleeps
+		if _, err = roce.Open(rest, nil); err == nil {
+			fmt.Println("begins")
+			err = syscall.Exec("/bin/sleep", []string{"sleep", "1000"}, nil)
+		}
 	case "member":
-		var where string
-		var i, of int
-		if _, err = fmt.Sscan(rest, &where, &i, &of); err == nil {
-			err = beMember(where, i, of)
+		var m member
+		if err = json.Unmarshal([]byte(rest), &m); err == nil {
+			err = m.be()
+		}
+	case "stranger":
+		var path, where string
+		if _, err = fmt.Sscan(rest, &path, &where); err == nil {
+			err = beStranger(path, where)
 		}
 	}
 	if err != nil {
@@ -70,7 +92,7 @@ func TestMain(m *testing.M) {
 
 // beHub is the command "roce hub", as a process that needs one starts it.
 func beHub() error {
-	h, err := New(Config{Processes: 31})
+	h, err := New(Config{})
 	if errors.Is(err, ErrRunning) {
 		return nil
 	}
@@ -83,16 +105,39 @@ func beHub() error {
 	return h.Serve(ctx)
 }
 
-// beMember serves what it is told as an echo, and calls the others, one after the other, with data
-// of its own. It says how often that went well; one that is killed may refuse or vanish, but what
-// comes back is right.
-func beMember(where string, i, of int) error {
-	d, err := roce.Open("hub:"+where, nil)
+// member is one of some processes: what it opens, and where it and the others serve.
+type member struct {
+	Device  string
+	Lanes   int
+	UDPPort int
+	Number  int
+	At      []netip.AddrPort
+}
+
+// String is what the environment variable says to such a process.
+func (m member) String() string {
+	b, _ := json.Marshal(m)
+	return "member " + string(b)
+}
+
+// lone is one that calls itself alone.
+func lone(where string, port int) string {
+	at := netip.AddrPortFrom(netip.MustParseAddr(where), uint16(port))
+	return member{Device: "hub:" + where, Lanes: 1, At: []netip.AddrPort{at}}.String()
+}
+
+// be serves what it is told as an echo, and calls the others, one after the other, with data of its
+// own. It says how often that went well; one that is killed may refuse or vanish, but what comes
+// back is right.
+func (m *member) be() error {
+	cfg := &roce.Config{Lanes: m.Lanes}
+	cfg.Transport.UDPPort = m.UDPPort
+	d, err := roce.Open(m.Device, cfg)
 	if err != nil {
 		return err
 	}
 	opt := &rsocket.Options{Devices: []*roce.Device{d}}
-	l, err := rsocket.Listen(context.Background(), netip.AddrPortFrom(netip.MustParseAddr(where), uint16(firstPort+i)).String(), opt)
+	l, err := rsocket.Listen(context.Background(), m.At[m.Number].String(), opt)
 	if err != nil {
 		return err
 	}
@@ -113,8 +158,8 @@ func beMember(where string, i, of int) error {
 	defer stop()
 	fmt.Println("begins")
 	for n, good := 0, 0; ctx.Err() == nil; n++ {
-		peer := rand.IntN(of)
-		switch err := call(ctx, where, peer, opt, uint64(i)<<32|uint64(n)); {
+		peer := rand.IntN(len(m.At))
+		switch err := call(ctx, m.At[peer], opt, uint64(m.Number)<<32|uint64(n)); {
 		case errors.Is(err, errWrong):
 			return err
 		case err == nil:
@@ -128,10 +173,10 @@ func beMember(where string, i, of int) error {
 var errWrong = errors.New("what came back is not what was sent")
 
 // call sends some data to a process and compares what comes back.
-func call(ctx context.Context, where string, peer int, opt *rsocket.Options, seed uint64) error {
+func call(ctx context.Context, peer netip.AddrPort, opt *rsocket.Options, seed uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	c, err := (&rsocket.Dialer{Options: *opt}).Dial(ctx, netip.AddrPortFrom(netip.MustParseAddr(where), uint16(firstPort+peer)).String())
+	c, err := (&rsocket.Dialer{Options: *opt}).Dial(ctx, peer.String())
 	if err != nil {
 		return err
 	}
@@ -216,18 +261,47 @@ func (p *part) good(of map[int]bool) (n int) {
 	return n
 }
 
-// TestProcesses: processes that share an address call each other, while one after the other is
+// TestProcesses: processes that share addresses call each other, while one after the other is
 // killed and begun anew, and now and then the hub. No byte is wrong, nobody is disturbed by
 // another's end, and afterwards all reach all.
 func TestProcesses(t *testing.T) {
+	own := func(i byte) string {
+		return netip.AddrFrom4([4]byte{127, i, byte(os.Getpid() >> 8), byte(os.Getpid())}).String()
+	}
+	for _, c := range []struct {
+		name    string
+		devices []string // in turn
+		at      []string // where they serve
+		lanes   int
+		port    int
+	}{
+		{"one address", []string{"hub:" + own(81)}, []string{own(81)}, 1, 0},
+		{"two addresses", []string{"hub:" + own(85), "hub:" + own(86)}, []string{own(85), own(86)}, 1, 0},
+		{"an address of IPv6, two lanes", []string{"hub:::1"}, []string{"::1"}, 2, ownPort},
+		{"an interface", []string{"hub:lo"}, []string{"127.0.0.1", "::1"}, 1, ownPort},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			list := make([]member, *processes)
+			var at []netip.AddrPort
+			for i := range list {
+				at = append(at, netip.AddrPortFrom(netip.MustParseAddr(c.at[i%len(c.at)]), uint16(firstPort+i)))
+			}
+			for i := range list {
+				list[i] = member{c.devices[i%len(c.devices)], c.lanes, c.port, i, at}
+			}
+			playProcesses(t, list, len(c.devices))
+		})
+	}
+}
+
+func playProcesses(t *testing.T, members []member, addresses int) {
 	t.Setenv(hub.FolderVar, filepath.Join(t.TempDir(), "hub"))
 	t.Setenv(hub.ProgramVar, "none")
-	where := netip.AddrFrom4([4]byte{127, 81, byte(os.Getpid() >> 8), byte(os.Getpid())}).String()
 	h := start(t, "hub")
 	h.says(t, "hub")
-	all := make([]*part, *processes)
+	all := make([]*part, len(members))
 	begin := func(i int) {
-		all[i] = start(t, fmt.Sprintf("member %s %d %d", where, i, len(all)))
+		all[i] = start(t, members[i].String())
 		all[i].says(t, "begins")
 	}
 	for i := range all {
@@ -250,7 +324,7 @@ func TestProcesses(t *testing.T) {
 	}
 	s, here, err := Ask(t.Context())
 	require.NoError(t, err)
-	require.Len(t, s.Addresses, 1)
+	require.Len(t, s.Addresses, addresses)
 	require.Len(t, here, len(all), "each has its slot, and nobody else")
 	for i, p := range all {
 		peers := map[int]bool{}
@@ -266,5 +340,5 @@ func TestProcesses(t *testing.T) {
 	}
 	require.NoError(t, h.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, h.Wait())
-	t.Logf("%d processes were killed, and %d hubs; of the last one: %+v", killed, hubs, s.Addresses[0])
+	t.Logf("%d processes were killed, and %d hubs; of the last one: %+v", killed, hubs, s.Addresses)
 }

@@ -5,7 +5,10 @@ package hub
 // Which process a message of the connection manager is for: one that answers is for whose
 // communication ID it names, and these say which slot; a request is for who listens on its service.
 //
-// Stages: where an ID is in a message; listeners; the way of a message.
+// And for which process a packet is that came to another one, as those do that a foreign sender has
+// sent in one run: its queue pair says which slot.
+//
+// Stages: where an ID is in a message; listeners; the way of a message; the way of a packet.
 
 import (
 	"encoding/binary"
@@ -73,7 +76,9 @@ func (r *router) forget(p *process) {
 // expects tells whether there is a process of an earlier hub that has not said yet what it listens
 // on: one that has called, or if the hub is young, one that has not.
 func (r *router) expects(young bool) bool {
-	return slices.ContainsFunc(r.slots, func(p *process) bool { return p != nil && p.untold && (young || !p.away) })
+	return slices.ContainsFunc(r.slots, func(p *process) bool {
+		return p != nil && (p.standing == telling || young && p.standing == expected)
+	})
 }
 
 // services are what a process listens on.
@@ -155,4 +160,39 @@ func (r *router) to(from *cm.Path, m *wire.MAD) []*process {
 func (r *router) own(p *process, path *cm.Path, m *wire.MAD) bool {
 	sender, _ := ids(m)
 	return m.IsCM() && p.at.has(path.Local) && (sender == 0 || sender>>hub.SlotShift == uint32(p.slot))
+}
+
+// maxAstray is how many packets that came to slot 0 wait for their way. Others are lost.
+const maxAstray = 64
+
+// foreign takes a packet that came to slot 0. It is called in a turn of the device.
+func (a *address) foreign(f *wire.Frame) {
+	own := wire.Frame{Head: slices.Clone(f.Head), Body: slices.Clone(f.Body), Flags: f.Flags}
+	select {
+	case a.astray <- own:
+		a.kick()
+	default:
+		a.overflow.Add(1)
+	}
+}
+
+// brings gives a packet that came to one process, nil: to slot 0, to the one whose it is. The
+// caller has the lock.
+func (a *address) brings(from *process, f *wire.Frame) {
+	slot := wire.OwnerOf((*wire.BTH)(f.Body).DestQP(), len(a.slots))
+	to, taken := a.who.slots[slot], false
+	switch {
+	case from != nil && (to == from || a.who.slots[from.slot] != from):
+		a.count.strange++
+		return
+	case slot == 0:
+		taken = a.ctx.Err() == nil && a.device.HandOver(f)
+	case to != nil && to.standing.called():
+		taken = to.SayFrame(f)
+	}
+	if taken {
+		a.count.frames++
+	} else {
+		a.count.framesLost++
+	}
 }

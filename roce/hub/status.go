@@ -6,11 +6,13 @@ package hub
 // Stages: answering; asking.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goroce/goroce/roce/internal/hub"
@@ -29,28 +31,49 @@ type (
 // reportTime is how long processes may take to say what runs on them, all together.
 const reportTime = 500 * time.Millisecond
 
-// tell answers who asks.
-func (h *Hub) tell(c *hub.Conn) error {
+// status says all but what the processes do.
+func (h *Hub) status() (s Status) {
+	s.PID = os.Getpid()
+	if time.Since(h.began) < earlier {
+		for _, b := range h.before {
+			s.Awaited = append(s.Awaited, AddressStatus{Port: b.Port, Addrs: b.Addrs})
+		}
+	}
+	for _, a := range h.sorted() {
+		s.Addresses = append(s.Addresses, a.status())
+	}
+	return s
+}
+
+// sorted are the addresses.
+func (h *Hub) sorted() (list []*address) {
 	h.mu.Lock()
-	var list []*address
+	defer h.mu.Unlock()
 	for _, a := range h.addresses {
 		list = append(list, a)
 	}
-	h.mu.Unlock()
-	slices.SortFunc(list, func(a, b *address) int { return strings.Compare(a.where, b.where) })
-	s := Status{PID: os.Getpid()}
+	slices.SortFunc(list, func(a, b *address) int {
+		return cmp.Or(strings.Compare(a.where, b.where), cmp.Compare(a.port, b.port))
+	})
+	return list
+}
+
+func (a *address) status() AddressStatus {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := &a.count
+	return AddressStatus{Where: a.where, Port: a.port, Addrs: a.addrs, Slots: len(a.slots) - 1, Lanes: a.lanes,
+		In: n.in, Out: n.out, Nobodys: n.nobodys, NoRoom: n.noRoom, Frames: n.frames,
+		FramesLost: n.framesLost + a.overflow.Load(), Strange: n.strange, Left: n.left, Inherited: n.inherited}
+}
+
+// tell answers who asks. All processes are asked at once: one that stands still hides no other.
+func (h *Hub) tell(c *hub.Conn) error {
+	s := h.status()
 	var here []*process
-	for _, a := range list {
+	for _, a := range h.sorted() {
 		a.mu.Lock()
-		n := &a.count
-		s.Addresses = append(s.Addresses, AddressStatus{Where: a.where, Addrs: a.addrs,
-			Slots: len(a.slots) - 1, Lanes: a.lanes, In: n.in, Out: n.out, Nobodys: n.nobodys, NoRoom: n.noRoom,
-			Strange: n.strange, Left: n.left, Inherited: n.inherited})
-		for _, p := range a.who.slots {
-			if p != nil {
-				here = append(here, p)
-			}
-		}
+		here = append(here, slices.DeleteFunc(slices.Clone(a.who.slots), func(p *process) bool { return p == nil })...)
 		a.mu.Unlock()
 	}
 	s.Processes = len(here)
@@ -59,21 +82,37 @@ func (h *Hub) tell(c *hub.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 	defer cancel()
-	for _, p := range here {
-		a := p.at
-		a.mu.Lock()
-		says := ProcessStatus{Where: a.where, PID: p.pid, Program: p.program, Slot: p.slot, Since: p.since.Unix(),
-			Services: a.who.services(p), Conns: p.ledger.Len(), Away: p.away}
-		a.mu.Unlock()
-		if says.Services = says.Services[:min(len(says.Services), hub.MaxServices)]; !says.Away {
-			says.Report = p.report(ctx)
-		}
-		if err := c.Say(hub.KindProcess, says); err != nil {
+	says := make([]ProcessStatus, len(here))
+	var asked sync.WaitGroup
+	for i, p := range here {
+		asked.Go(func() { says[i] = p.status(ctx) })
+	}
+	asked.Wait()
+	for i := range says {
+		if err := c.Say(hub.KindProcess, says[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// status asks the process what it does, and says what the hub knows.
+func (p *process) status(ctx context.Context) (s ProcessStatus) {
+	a := p.at
+	a.mu.Lock()
+	s = ProcessStatus{Where: a.where, Port: a.port, PID: p.pid, Program: p.program, Slot: p.slot,
+		Since: p.since.Unix(), Services: a.who.services(p), Conns: p.ledger.Len(), Away: !p.standing.called()}
+	a.mu.Unlock()
+	s.Services = s.Services[:min(len(s.Services), hub.MaxServices)]
+	if !s.Away {
+		s.Report = p.report(ctx)
+	}
+	return s
+}
+
+// Has tells whether the hub of this user and network namespace, which it does not start, shares an
+// address, or one of those of an interface, with this UDP port.
+func Has(ctx context.Context, where string, port int) bool { return hub.Has(ctx, where, port) }
 
 // Ask asks the hub of this user and network namespace what it knows. The error says that there is
 // none, which it does not start.

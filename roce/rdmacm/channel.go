@@ -24,9 +24,10 @@ type Config struct {
 	Devices []*roce.Device
 
 	// Kind is the kind of devices that are opened where Devices is empty, one for each address that
-	// is used: "udp", "packet", "xdp" or "auto", or "verbs", the device of the kernel that has the
-	// address, which is ErrNotSupported without the tag; "" is "udp". They are shared by all
-	// channels of the process, and closed after their last ID.
+	// is used: "udp", "hub", "packet", "xdp" or "auto", or "verbs", the device of the kernel that
+	// has the address, which is ErrNotSupported without the tag; "" is "udp". They are shared by
+	// all channels of the process, and closed after their last ID. Where an address is to be "udp"
+	// and other processes share it, it is "hub".
 	Kind string
 
 	// Open, if not nil, finds the device of an address of this machine where Devices is empty, in
@@ -122,7 +123,7 @@ func NewEventChannel(cfg *Config) (*EventChannel, error) {
 	if ch.kind == "" {
 		ch.kind = "udp"
 	}
-	if kinds := []string{"udp", "packet", "xdp", "auto", "verbs"}; !slices.Contains(kinds, ch.kind) {
+	if kinds := []string{"udp", "hub", "packet", "xdp", "auto", "verbs"}; !slices.Contains(kinds, ch.kind) {
 		return nil, fmt.Errorf("rdmacm: %w: Config.Kind %q, want one of %s",
 			ErrInvalid, ch.kind, strings.Join(kinds, ", "))
 	}

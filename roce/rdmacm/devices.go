@@ -6,6 +6,7 @@ package rdmacm
 // when they are needed; the way to a destination; sharing a device's agent.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
+	"github.com/goroce/goroce/roce/internal/hub"
+	"github.com/goroce/goroce/wire"
 )
 
 // rowOf is the row of a device's GID table that has an address.
@@ -162,6 +165,10 @@ func open(kind string, addr netip.Addr) (*agent, error) {
 	agents.Unlock()
 	defer end()
 	dev, err := roce.Open(name, nil)
+	shared := func() bool { return hub.Has(context.Background(), addr.String(), wire.UDPPort) }
+	if kind == "udp" && errors.Is(err, syscall.EADDRINUSE) && shared() {
+		dev, err = roce.Open("hub:"+addr.String(), nil)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (a device of this process that has the address is named in Config.Devices)", err)
 	}

@@ -29,8 +29,8 @@
 //
 // A [Config] has the devices that are used, or none: then one is opened for each local address that
 // is used ("udp:ADDRESS"), shared by all of the process, and closed some time after its last ID. An
-// address and UDP port 4791 are one process's then, so two processes on one machine need an address
-// each, or name a device that they share, "hub:ADDRESS". Those that have slots of one address from
+// address and UDP port 4791 are one process's then, unless processes share it already: two on one
+// machine need an address each, or Config.Kind is "hub". Those that have slots of one address from
 // elsewhere (docs/library.md) say so in Config: the slot's device, and for all but slot 0 where
 // queue pair 1 is.
 //

@@ -1,7 +1,7 @@
 package learn
 
 // Claims: what a play must show. They read what was recorded, never what was printed. What they
-// return is for a student who has changed something: what he sees, and what there was without it.
+// return is for tests, and for JSON; a student is told by package told.
 
 import (
 	"bytes"
@@ -22,12 +22,12 @@ func completes(host string, want ...qp.WCStatus) Claim {
 	return func(p *world.Play) error {
 		got := p.CompletionsOf(host)
 		if len(got) != len(want) {
-			return fmt.Errorf("%s has %d completions (%s), without your change %d",
+			return fmt.Errorf("%s has %d completions (%s), in the lesson %d",
 				host, len(got), statuses(got), len(want))
 		}
 		for i := range want {
 			if got[i].Status != want[i] {
-				return fmt.Errorf("completion %d of %s is %s, without your change %s",
+				return fmt.Errorf("completion %d of %s is %s, in the lesson %s",
 					i+1, host, world.StatusName(got[i].Status), world.StatusName(want[i]))
 			}
 		}
@@ -52,11 +52,11 @@ func packets(want ...string) Claim {
 		}
 		for i := range min(len(got), len(want)) {
 			if got[i] != want[i] {
-				return fmt.Errorf("packet %d is %s, without your change %s", i+1, got[i], want[i])
+				return fmt.Errorf("packet %d is %s, in the lesson %s", i+1, got[i], want[i])
 			}
 		}
 		if len(got) != len(want) {
-			return fmt.Errorf("there are %d packets (%s), without your change %d",
+			return fmt.Errorf("there are %d packets (%s), in the lesson %d",
 				len(got), strings.Join(got, ", "), len(want))
 		}
 		return nil
@@ -68,7 +68,7 @@ func holds(host, region string, at int, from, source string, off, n int) Claim {
 	return func(p *world.Play) error {
 		got, want := p.Memory(host, region), p.Memory(from, source)
 		if len(got) < at+n || len(want) < off+n || !bytes.Equal(got[at:at+n], want[off:off+n]) {
-			return fmt.Errorf("%s's memory %q does not hold the %d bytes of %s, as it does without your change",
+			return fmt.Errorf("%s's memory %q does not hold the %d bytes of %s, as it does in the lesson",
 				host, region, n, from)
 		}
 		return nil
@@ -80,7 +80,7 @@ func has(host, region string, at int, want ...byte) Claim {
 	return func(p *world.Play) error {
 		got := p.Memory(host, region)
 		if len(got) < at+len(want) || !bytes.Equal(got[at:at+len(want)], want) {
-			return fmt.Errorf("%s's memory %q has % x at %d, without your change % x",
+			return fmt.Errorf("%s's memory %q has % x at %d, in the lesson % x",
 				host, region, got[min(at, len(got)):min(at+len(want), len(got))], at, want)
 		}
 		return nil
@@ -97,7 +97,7 @@ func state(host string, n int, want qp.QPState) Claim {
 			}
 		}
 		if got != want.String() {
-			return fmt.Errorf("%s's queue pair is in %s at the end, without your change in %v", host, got, want)
+			return fmt.Errorf("%s's queue pair is in %s at the end, in the lesson in %v", host, got, want)
 		}
 		return nil
 	}
@@ -111,7 +111,7 @@ func refused(host string, want ...string) Claim {
 			got = append(got, errno(err))
 		}
 		if !slices.Equal(got, want) {
-			return fmt.Errorf("of %s's calls were refused: %v, without your change %v", host, got, want)
+			return fmt.Errorf("of %s's calls were refused: %v, in the lesson %v", host, got, want)
 		}
 		return nil
 	}
@@ -125,7 +125,7 @@ func event(host string, want qp.EventType) Claim {
 				return nil
 			}
 		}
-		return fmt.Errorf("%s has no event %s, as it has without your change", host, eventName(want))
+		return fmt.Errorf("%s has no event %s, as it has in the lesson", host, eventName(want))
 	}
 }
 
@@ -139,7 +139,7 @@ func drops(host string, reason wire.DropReason, want int) Claim {
 			}
 		}
 		if got != want {
-			return fmt.Errorf("%s's device drops %d packets (%s), without your change %d",
+			return fmt.Errorf("%s's device drops %d packets (%s), in the lesson %d",
 				host, got, reason.Explain(), want)
 		}
 		return nil
@@ -150,7 +150,7 @@ func drops(host string, reason wire.DropReason, want int) Claim {
 func records(host string, kind qp.RecordKind, want int) Claim {
 	return func(p *world.Play) error {
 		if got := len(p.EntriesOf(host, kind.String())); got != want {
-			return fmt.Errorf("%q is recorded %d times on %s, without your change %d", kind.String(), got, host, want)
+			return fmt.Errorf("%q is recorded %d times on %s, in the lesson %d", kind.String(), got, host, want)
 		}
 		return nil
 	}
@@ -160,10 +160,10 @@ func records(host string, kind qp.RecordKind, want int) Claim {
 func fate(n int, want world.Fate) Claim {
 	return func(p *world.Play) error {
 		if n > len(p.Packets) {
-			return fmt.Errorf("there is no packet %d, as there is without your change", n)
+			return fmt.Errorf("there is no packet %d, as there is in the lesson", n)
 		}
 		if got := p.Packets[n-1].Fate; got != want {
-			return fmt.Errorf("packet %d is %s, without your change %s", n, got, want)
+			return fmt.Errorf("packet %d is %s, in the lesson %s", n, got, want)
 		}
 		return nil
 	}
@@ -177,7 +177,7 @@ func slowed(p *world.Play) error {
 		marks += len(p.EntriesOf(h.Name, qp.RecordMarked.String()))
 	}
 	if n == 0 || marks == 0 {
-		return fmt.Errorf("%d packets were marked, and nobody was told to be slower; without your change somebody is",
+		return fmt.Errorf("%d packets were marked, and nobody was told to be slower; in the lesson somebody is",
 			marks)
 	}
 	return nil
@@ -190,7 +190,7 @@ func someLost(p *world.Play) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("nothing is lost, as it is without your change")
+	return fmt.Errorf("nothing is lost, as it is in the lesson")
 }
 
 // shares: a host's queue pair has made its window smaller, because a queue has overflowed.
@@ -201,6 +201,6 @@ func shares(host string) Claim {
 				return nil
 			}
 		}
-		return fmt.Errorf("the window of %s is what it was, without your change it is smaller", host)
+		return fmt.Errorf("the window of %s is what it was, in the lesson it is smaller", host)
 	}
 }

@@ -247,7 +247,7 @@ func notified(host string, want int) Claim {
 			}
 		}
 		if got != want {
-			return fmt.Errorf("%s's program has %d completion events, without your change %d", host, got, want)
+			return fmt.Errorf("%s's program has %d completion events, in the lesson %d", host, got, want)
 		}
 		return nil
 	}
@@ -257,10 +257,10 @@ func notified(host string, want int) Claim {
 func travels(n int, want, about int64) Claim {
 	return func(p *world.Play) error {
 		if n > len(p.Packets) {
-			return fmt.Errorf("there is no packet %d, as there is without your change", n)
+			return fmt.Errorf("there is no packet %d, as there is in the lesson", n)
 		}
 		if took := p.Packets[n-1].Arrived - p.Packets[n-1].Sent; took < want-about || took > want+about {
-			return fmt.Errorf("packet %d is under way for %d ns, without your change %d", n, took, want)
+			return fmt.Errorf("packet %d is under way for %d ns, in the lesson %d", n, took, want)
 		}
 		return nil
 	}
@@ -277,12 +277,12 @@ func later(host string, n int, least int64) Claim {
 			}
 			if seen++; seen == n && len(p.Packets) > 0 {
 				if took := c.Time - p.Packets[0].Sent; took < least {
-					return fmt.Errorf("completion %d of %s comes after %d ns, without your change not before %d",
+					return fmt.Errorf("completion %d of %s comes after %d ns, in the lesson not before %d",
 						n, host, took, least)
 				}
 				return nil
 			}
 		}
-		return fmt.Errorf("%s has no completion %d, as it has without your change", host, n)
+		return fmt.Errorf("%s has no completion %d, as it has in the lesson", host, n)
 	}
 }

@@ -8,6 +8,7 @@
 //	learn.go       what a lesson is; all of them, in reading order
 //	text.go        texts, and how they point at what happened
 //	claim.go       claims: what a play must show
+//	changed.go     a play that a student has changed; bound.go: sentences that claims are bound to
 //	ends.go        the hosts of most lessons
 //	show.go        a play as text for a terminal; picture.go the same as SVG
 //	docs.go        the lessons as pages of the repository, docs/learn
@@ -78,7 +79,7 @@ func Find(name string) *Lesson {
 func (l *Lesson) Play(changes []world.Change) *world.Play {
 	p := world.Run(l.Scenario, changes)
 	p.Title = l.Title
-	p.Notes = append(p.Notes, notes(l.Text, p)...)
+	p.Notes = append(p.Notes, notes(Passages(l.Text, p), p)...)
 	return p
 }
 

@@ -127,10 +127,8 @@ B notices nothing. A peer that only receives has to ask now and then, by a messa
 			NIC: `
 NICs wait between one and four times the timeout for each try (the standard allows that), some longer with each.`,
 			Scenario: func(w *world.World) {
-				for n := range 8 {
-					w.Change(n+1, world.Drop)
-				}
 				a, b := connected(w, qp.RC)
+				w.Cut(a.Host)
 				_ = a.QP.PostSend(a.write(1, 32, b, 0))
 				w.RunFor(10 * world.Microsecond)
 				_ = a.QP.PostSend(a.write(2, 32, b, 0))

@@ -233,7 +233,7 @@ Architecture Specification with its annexes A16 and A17 for RoCE, and RFC 5040, 
 func hosts(want int) Claim {
 	return func(p *world.Play) error {
 		if got := len(p.Hosts); got != want {
-			return fmt.Errorf("%d hosts take part, without your change %d", got, want)
+			return fmt.Errorf("%d hosts take part, in the lesson %d", got, want)
 		}
 		return nil
 	}

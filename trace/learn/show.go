@@ -56,8 +56,9 @@ func preparing(e *world.Entry) bool {
 // tells says whether an entry only tells what others do, too: that a time is up, or that a queue
 // pair is in the state that its program has asked for.
 func tells(e *world.Entry) bool {
-	return e.Kind == qp.RecordTimer.String() || e.Kind == qp.RecordState.String() &&
-		qp.QPState(e.Record.Op) <= qp.StateRTS
+	return e.Kind == qp.RecordTimer.String() && qp.TimerKind(e.Record.Op) != qp.TimerAck ||
+		e.Kind == qp.RecordState.String() &&
+			qp.QPState(e.Record.Op) <= qp.StateRTS
 }
 
 // withQueues adds what is in the queues, after each time at which that has changed.

@@ -33,6 +33,7 @@ type Piece struct {
 	Text   string `json:"text"`
 	Packet int    `json:"packet,omitempty"` // it points at this packet
 	Host   string `json:"host,omitempty"`   // or at something of this host
+	Untrue string `json:"untrue,omitempty"` // why its sentence is not true now
 
 	wrong error // it points at nothing
 }
@@ -51,11 +52,11 @@ func (p Passage) String() string {
 
 // notes are the sentences of a text that point at a packet, for who looks at the packet. Of a play
 // that a student has changed there are those that are true of it.
-func notes(text string, p *world.Play) (all []world.Note) {
-	for _, passage := range Passages(text, p) {
+func notes(text []Passage, p *world.Play) (all []world.Note) {
+	for _, passage := range text {
 		whole, at := passage.String(), 0
 		for _, x := range passage.Pieces {
-			if x.Packet > 0 && x.wrong == nil {
+			if x.Packet > 0 && x.wrong == nil && x.Untrue == "" {
 				begin := strings.LastIndex(whole[:at], ". ") + 1
 				end := len(whole)
 				if i := strings.Index(whole[at:], ". "); i >= 0 {

@@ -23,8 +23,8 @@ import (
 var assets embed.FS
 
 // scripts are the player's files, in the order in which they are read.
-var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "lessons", "verdict", "graphs",
-	"expression", "main"}
+var scripts = []string{"dom", "layout", "ladder", "packet", "ends", "clock", "source", "told", "lessons", "verdict",
+	"graphs", "expression", "main"}
 
 // asset returns a file of the player.
 func asset(name string) string {

@@ -67,6 +67,10 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 	qp.RecordLost: func(r *qp.Record) string {
 		return fmt.Sprintf("%d records before this one: they came faster than they were fetched", r.Value)
 	},
+	qp.RecordTimer:     timerWords,
+	qp.RecordProbe:     func(r *qp.Record) string { return "of psn " + r.PSN.String() },
+	qp.RecordDuplicate: packetWords,
+	qp.RecordKept:      packetWords,
 	qp.RecordSlowed: func(r *qp.Record) string {
 		return fmt.Sprintf("to %.3g Gbit/s", 8*float64(r.Value)/1e9)
 	},
@@ -74,6 +78,21 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 
 func packetWords(r *qp.Record) string {
 	return fmt.Sprintf("%v psn %v, %d B", wire.Opcode(r.Op), r.PSN, r.Length)
+}
+
+// timers are what the deadlines of a queue pair are called.
+var timers = [...]string{qp.TimerNone: "put off", qp.TimerReady: "after an RNR NAK", qp.TimerAck: "ack timeout",
+	qp.TimerProbe: "silence", qp.TimerRate: "rate"}
+
+func timerWords(r *qp.Record) string {
+	if int(r.Op) >= len(timers) {
+		return ""
+	}
+	text := timers[r.Op]
+	if r.Value > 0 {
+		text += fmt.Sprintf(", %d ns", r.Value)
+	}
+	return text
 }
 
 func fromPSN(r *qp.Record) string { return "from psn " + r.PSN.String() }

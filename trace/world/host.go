@@ -64,8 +64,9 @@ func (w *World) AddHost(name string) *Host {
 	h.PD, _ = h.Keys.AllocPD()
 	count := uint64(0)
 	h.engine = qp.NewEngine(qp.Config{Memory: h.Keys, GIDs: h.gids, ECN: true, Recorder: h.recorder,
-		Rand: func() uint64 { count++; return count },
-		QPNs: wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
+		Rand:       func() uint64 { count++; return count },
+		Congestion: qp.CongestionParams{LineRate: uint64(w.Rate)},
+		QPNs:       wire.QPNSpace{Mask: wire.QPNMask &^ 0xff, Value: uint32(i+1) << 8}})
 	w.hosts = append(w.hosts, h)
 	w.play.Hosts = append(w.play.Hosts, HostInfo{name, h.GID.Addr().Unmap().String(), []QPInfo{}, []CQInfo{},
 		[]RegionInfo{}})

@@ -14,7 +14,7 @@ import (
 // Action is what happens to a packet.
 type Action string
 
-// The actions.
+// The actions. What is done to which packet of a scenario is in script.go.
 const (
 	Drop      Action = "drop"      // it is lost
 	Delay     Action = "delay"     // it comes later, behind others
@@ -44,13 +44,6 @@ func (c Change) Check() error {
 	return nil
 }
 
-// Change has something done to a packet that was not sent yet, unless the student has decided.
-func (w *World) Change(packet int, a Action) {
-	if _, decided := w.changes[packet]; !decided {
-		w.changes[packet] = Change{Packet: packet, Action: a}
-	}
-}
-
 // Sent is how many packets were sent.
 func (w *World) Sent() int { return len(w.flights) }
 
@@ -59,6 +52,7 @@ type flight struct {
 	from, to *Host // to: nil for an address that nobody has
 	bytes    []byte
 	copies   int // that the switch has sent on
+	what     what
 	info     Packet
 }
 
@@ -104,6 +98,7 @@ func (w *World) send(from, to *Host, bytes []byte) {
 		Fate:  UnderWay,
 		Bytes: slices.Clone(bytes),
 	}
+	f.what = w.identify(f)
 	w.flights = append(w.flights, f)
 	if to == nil {
 		f.info.Fate = Lost
@@ -115,18 +110,13 @@ func (w *World) send(from, to *Host, bytes []byte) {
 
 // forward does at the switch what is to be done to the packet, and sends it on.
 func (w *World) forward(f *flight) {
-	c := w.changes[f.info.N]
+	c := w.befalls(f)
 	f.info.Change = c.Action
-	late := qp.Time(0)
 	f.info.Fate = Delivered
 	switch c.Action {
 	case Drop:
 		f.info.Fate = Lost
 		return
-	case Delay:
-		if late = c.For; late == 0 {
-			late = 50 * Microsecond
-		}
 	case Mark:
 		f.mark()
 	case Corrupt:
@@ -136,7 +126,7 @@ func (w *World) forward(f *flight) {
 		f.info.Fate = Duplicated
 		w.queue(f, 0)
 	}
-	w.queue(f, late)
+	w.queue(f, c.late())
 }
 
 // queue lets the packet wait for the port of the switch, and arrive.

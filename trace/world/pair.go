@@ -65,7 +65,7 @@ func (h *Host) CreateQP(cq *CQ, init QPInit) *QP {
 		Timeout: 8, RetryCnt: 3, RNRRetry: 3, MinRNRTimer: 12}
 	h.pairs = append(h.pairs, q)
 	info := &h.w.play.Hosts[h.index]
-	info.QPs = append(info.QPs, QPInfo{q.QPN(), typeName(init.Type)})
+	info.QPs = append(info.QPs, QPInfo{q.QPN(), typeName(init.Type), 0})
 	return q
 }
 
@@ -101,6 +101,11 @@ func (q *QP) Modify(state qp.QPState, mask qp.AttrMask) error {
 		err = q.Host.engine.ModifyQP(q.Host.w.now, q.QP, &q.Attr, mask|qp.AttrState)
 	})
 	q.Host.called("ibv_modify_qp", fmt.Sprintf("QP 0x%06x to %v", q.QPN(), state), err)
+	for i := range q.Host.pairs {
+		if q.Host.pairs[i] == q && mask&qp.AttrDestQPN != 0 && err == nil {
+			q.Host.w.play.Hosts[q.Host.index].QPs[i].Peer = q.Attr.DestQPN
+		}
+	}
 	all := q.Host.w.play.Entries // the call stands before what has come of it
 	copy(all[first:], slices.Insert(slices.Clone(all[first:len(all)-1]), 0, all[len(all)-1]))
 	return err

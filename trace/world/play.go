@@ -31,10 +31,12 @@ type HostInfo struct {
 	Regions []RegionInfo `json:"regions"`
 }
 
-// QPInfo is a queue pair: its number, and "RC", "UC" or "UD".
+// QPInfo is a queue pair: its number, "RC", "UC" or "UD", and the number of the peer's, if it has
+// one.
 type QPInfo struct {
 	QPN  uint32 `json:"qpn"`
 	Type string `json:"type"`
+	Peer uint32 `json:"peer,omitempty"`
 }
 
 // CQInfo is a completion queue.

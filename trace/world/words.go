@@ -53,7 +53,16 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 		return fmt.Sprintf("the device waits, as the peer is not ready, and will send again from PSN %v on", r.PSN)
 	},
 	qp.RecordGiveUp: func(*qp.Record) string { return "no retry is left: the device gives up" },
-	qp.RecordTimer:  func(*qp.Record) string { return "a time is up" },
+	qp.RecordTimer:  timerWords,
+	qp.RecordProbe: func(r *qp.Record) string {
+		return fmt.Sprintf("the device sends PSN %v again, to hear what the peer has", r.PSN)
+	},
+	qp.RecordDuplicate: func(r *qp.Record) string {
+		return fmt.Sprintf("PSN %v is here already: %s", r.PSN, again(r))
+	},
+	qp.RecordKept: func(r *qp.Record) string {
+		return fmt.Sprintf("the device keeps PSN %v until the gap before it is filled", r.PSN)
+	},
 	qp.RecordCompletion: func(r *qp.Record) string {
 		what := ""
 		if qp.WCStatus(r.Length) == qp.WCSuccess {
@@ -70,6 +79,38 @@ var words = map[qp.RecordKind]func(r *qp.Record) string{
 	qp.RecordSlowed: func(r *qp.Record) string {
 		return fmt.Sprintf("a CNP came: the device sends at %.3g Gbit/s from now on", 8*float64(r.Value)/1e9)
 	},
+}
+
+// timerWords say which time is up.
+func timerWords(r *qp.Record) string {
+	switch qp.TimerKind(r.Op) {
+	case qp.TimerReady:
+		return "the time is over that the peer has asked for"
+	case qp.TimerAck:
+		return fmt.Sprintf("the ack timeout is over: no acknowledgement for %.1f us", float64(r.Value)/1000)
+	case qp.TimerProbe:
+		return "nothing was heard for some round trips"
+	case qp.TimerRate:
+		return "the rate lets the next packet go"
+	}
+	return "a time is up"
+}
+
+// again says what a device does instead of executing a request once more.
+func again(r *qp.Record) string {
+	info := wire.Opcode(r.Op).Info()
+	switch {
+	case info == nil:
+	case info.Flags&wire.OpRead != 0:
+		return "the device reads the bytes again"
+	case info.Flags&wire.OpAtomic != 0:
+		return "the device executes nothing, and answers from what it has kept"
+	case info.Flags&wire.OpWrite != 0:
+		return "the device writes nothing, and repeats its ACK"
+	case info.Flags&wire.OpSend != 0:
+		return "the device takes no receive, and repeats its ACK"
+	}
+	return "the device does not execute it again"
 }
 
 // refused says of a dropped packet whether it was a request that is answered by a NAK.

@@ -24,6 +24,7 @@
 //	host.go    a host: its engine and the turns it takes, memory, completion queues
 //	pair.go    queue pairs: states, connections, posting
 //	link.go    packets on their way, and what is changed about them
+//	script.go  what a scenario itself does to its packets
 //	play.go    what is left of it all: packets, what engines did, queues and memory at each moment
 //	record.go  how that is gathered; words.go says it in sentences
 //	packet.go  a packet's line and fields
@@ -68,9 +69,10 @@ type World struct {
 	events  eventHeap
 	serial  uint64
 	steps   int
-	changes map[int]Change // by number of the packet
-	flights []*flight      // all packets that were sent
-	psns    int            // queue pairs connected
+	changes map[int]Change // the student's, by number of the packet
+	script  script
+	flights []*flight // all packets that were sent
+	psns    int       // queue pairs connected
 	play    *Play
 }
 
@@ -80,11 +82,19 @@ type Scenario func(w *World)
 // Run plays a scenario with changes to its packets: those of the student, which count before the
 // scenario's own.
 func Run(s Scenario, changes []Change) *Play {
+	w := play(s, changes)
+	w.describe()
+	return w.play
+}
+
+// play has everything happen.
+func play(s Scenario, changes []Change) *World {
 	w := &World{
 		Delay:   2 * Microsecond,
 		Rate:    10_000_000_000,
 		now:     begin,
 		changes: map[int]Change{},
+		script:  script{scenario: s, seen: map[what]int{}},
 		play: &Play{
 			Hosts:       []HostInfo{},
 			Entries:     []Entry{},
@@ -97,8 +107,7 @@ func Run(s Scenario, changes []Change) *Play {
 		w.changes[c.Packet] = c
 	}
 	s(w)
-	w.describe()
-	return w.play
+	return w
 }
 
 // Now is the world's time since its beginning.

@@ -37,6 +37,7 @@ func (p *port) chooseSender(s *socket) (err error) {
 	}
 	s.tx = tx
 	setV6Only(tx, s.addr)
+	bindTentative(tx, s.addr)
 	if err := p.setOptions(tx, s.addr); err != nil {
 		return err
 	}

@@ -258,6 +258,15 @@ func (p *port) bind(fd int, addr netip.Addr) error {
 	return unix.Bind(fd, host.Sockaddr(addr, p.opt.UDPPort, p.zone))
 }
 
+// bindTentative has a socket take an address of IPv6 which is there, but of which the kernel still
+// asks the neighbours whether it is one of theirs: seconds after the start of a container. Until
+// they have had their time, nothing is sent from it. An error shows when it is bound.
+func bindTentative(fd int, addr netip.Addr) {
+	if addr.Is6() {
+		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
+	}
+}
+
 // setV6Only keeps a socket of IPv6 from IPv4, which must be said before it is bound. An error shows
 // then.
 func setV6Only(fd int, addr netip.Addr) {

@@ -117,8 +117,9 @@ func MakeSlots(addrs []netip.Addr, slots, lanes int, o transport.Options) (made 
 func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 	name := "udp:" + addr.String()
 	zone := 0
-	if i, ok := host.InterfaceOf(addr); ok {
-		zone = i.Index
+	on, there := host.InterfaceOf(addr)
+	if there {
+		zone = on.Index
 	}
 	first := -1
 	for i := range slots {
@@ -132,6 +133,9 @@ func bindSlots(slots []Slot, row, lanes int, addr netip.Addr, port int) error {
 			mark(fd, slots[i].QPNs.Lane(lane, lanes))
 			if first >= 0 {
 				admitLanes(fd)
+			}
+			if there {
+				bindTentative(fd, addr)
 			}
 			if err := unix.Bind(fd, host.Sockaddr(addr, port, zone)); err != nil {
 				return host.BindError(name, addr, port, err)

@@ -250,6 +250,37 @@ func TestSlotsOfSeveralInterfaces(t *testing.T) {
 	}
 }
 
+// TestSlotsOfATentativeAddress: an interface has slots as soon as it is up, also while the kernel
+// asks the neighbours whether an address is one of theirs.
+func TestSlotsOfATentativeAddress(t *testing.T) {
+	ns := netns.New(t)
+	ns.IP(t, "link add wire type veth peer name end")
+	ns.Do(func() {
+		require.NoError(t, os.WriteFile("/proc/sys/net/ipv6/conf/wire/dad_transmits", []byte("1000"), 0))
+	})
+	ns.IP(t, "link set end up", "link set wire up", "addr add 10.77.0.1/24 dev wire")
+	var addrs []netip.Addr
+	var list []Slot
+	var ports []transport.Port
+	var err error
+	ns.Do(func() {
+		for len(addrs) < 2 && err == nil { // the kernel gives it a link-local one at some moment
+			addrs, err = Addresses("wire")
+		}
+		if err == nil {
+			list, err = MakeSlots(addrs, 2, 1, transport.Options{})
+		}
+		if err == nil {
+			ports, err = OpenSlot("slot", list[1], transport.Options{})
+		}
+	})
+	require.NoError(t, err)
+	require.NoError(t, transport.CloseAll(ports))
+	for _, s := range list {
+		s.Close()
+	}
+}
+
 // TestSlotFindsAPort: the port that a slot sends from is one that is free at all of its addresses.
 func TestSlotFindsAPort(t *testing.T) {
 	ns := netns.New(t)

@@ -36,6 +36,7 @@ var expected = [...]struct{ reason, why string }{
 		"two slots of one address; the suite's other runs have two addresses"},
 	{"rxe0 lacks something", "the suite knows more than rxe can"},
 	{"has no module siw", "Debian's kernels are built without it; who has built it names it"},
+	{"an ordinary user may not make namespaces", "some systems forbid it, such as Ubuntu 24.04"},
 	{"played by make programs", "make test plays one case of each program"},
 	{"takes ten seconds, in which nobody answers", "the unit run waits for them"},
 }

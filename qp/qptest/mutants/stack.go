@@ -13,7 +13,7 @@ var ofStack = []mutant{
 	{"hub: connections of processes that go on are ended with the hub", []string{"roce/hub TestNewHub"}, []edit{
 		{"roce/hub/process.go", "	a.wait(ctx, p, dead)\n", "	a.leave(p)\n"}}},
 	{"hub: nobody tells the peers of a process that was killed", []string{"roce/hub TestKilled"}, []edit{
-		{"roce/hub/address.go", "range p.ledger.Estates() {", "range p.ledger.Estates()[:0] {"}}},
+		{"roce/hub/ends.go", "range p.ledger.Estates() {", "range p.ledger.Estates()[:0] {"}}},
 	{"hub: a process speaks for another", []string{"roce/hub TestRouter"}, []edit{
 		{"roce/hub/router.go", "sender>>hub.SlotShift == uint32(p.slot))", "sender != 0)"}}},
 	{"io.Copy hands out what the other end can still write", []string{"roce/rsocket TestCopyIsPrivate"}, []edit{
@@ -96,6 +96,10 @@ var ofStack = []mutant{
 		[]edit{{"qp/modify.go", "path, q.attr.DestQPN, false", "path, 0, false"}}},
 	{"a run of datagrams is for whoever is at an address", []string{"roce/internal/soft TestDatagramRuns"},
 		[]edit{{"qp/requester.go", "		b.Toward(s.remoteQPN)\n", ""}}},
+	{"a packet that came to another process than its own goes no further", []string{"roce/hub TestStrays"}, []edit{
+		{"roce/hub/router.go", "taken = to.SayFrame(f)", "taken = false"}}},
+	{"a packet that came to another process than its own wakes nobody", []string{"roce/hub TestStrays"}, []edit{
+		{"roce/internal/soft/stray.go", "	d.lanes[to].carryOut(d.lanes[to].drive.Mail())\n", ""}}},
 	{"nobody is told of packets of another slot", []string{"roce/conformance TestForeign"}, []edit{
 		{"roce/internal/soft/stray.go", "			l.showForeign(f)\n			continue\n", ""}}},
 	{"a request that is made again says what lies now where the application had its data",

@@ -13,10 +13,12 @@ import (
 	"io"
 	"iter"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +39,8 @@ const (
 	unlistenTime = time.Second
 	// soonest and latest are how long to wait until a hub that is gone is called again.
 	soonest, latest = 20 * time.Millisecond, time.Second
+	// lookTime is how long a hub may take to say which addresses it has.
+	lookTime = time.Second
 	// maxCome is how many messages wait for the application. What comes on top is lost, and
 	// repeated by its sender.
 	maxCome = 4096
@@ -64,6 +68,12 @@ type Client struct {
 	services []Service
 	come     []cm.Message
 	lost     uint64
+
+	foreignLost atomic.Uint64
+
+	taking          sync.Mutex // for what follows
+	takesIn         func(f *wire.Frame) bool
+	brought, noRoom uint64
 }
 
 // Open joins the hub, which is started if there is none and start says so. where is an address, or
@@ -74,7 +84,8 @@ func Open(ctx context.Context, where string, lanes, port int, start bool) (*Clie
 		program = os.Args[0]
 	}
 	c := &Client{
-		join:    Join{Version: Version, Where: where, Lanes: lanes, UDPPort: port, Program: filepath.Base(program)},
+		join: Join{Version: Version, Where: where, Lanes: lanes, UDPPort: port, Program: filepath.Base(program),
+			Since: time.Now().Unix()},
 		ready:   make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		answers: make(chan Answer, 1),
@@ -99,6 +110,34 @@ func Open(ctx context.Context, where string, lanes, port int, start bool) (*Clie
 			return nil, err
 		}
 	}
+}
+
+// Has tells whether a hub of this user, which it does not start, has an address, or one of an
+// interface.
+func Has(ctx context.Context, where string, port int) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	conn, err := Dial(ctx, false)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	h, err := ask(conn, KindShared, nil)
+	if err != nil {
+		return false
+	}
+	defer h.Close()
+	var s Status
+	rows, err := udp.Addresses(where)
+	if err != nil || h.Get(&s) != nil {
+		return false
+	}
+	return slices.ContainsFunc(append(s.Addresses, s.Awaited...), func(a AddressStatus) bool {
+		shared := func(r netip.Addr) bool { return slices.Contains(a.Addrs, r) }
+		return a.Port == port && slices.ContainsFunc(rows, shared)
+	})
 }
 
 // first joins a hub as one that has nothing yet.
@@ -202,6 +241,10 @@ func (c *Client) hear(conn *Conn) {
 			if from, mad, ok := h.MAD(); ok {
 				c.take(from, mad)
 			}
+		case KindFrame:
+			if f, ok := h.Frame(); ok {
+				c.takeFrame(&f)
+			}
 		case KindListen:
 			var a Answer
 			if h.Get(&a) != nil {
@@ -222,6 +265,9 @@ func (c *Client) hear(conn *Conn) {
 			c.mu.Lock()
 			r.Lost = c.lost
 			c.mu.Unlock()
+			c.taking.Lock()
+			r.Brought, r.BroughtLost, r.ForeignLost = c.brought, c.noRoom, c.foreignLost.Load()
+			c.taking.Unlock()
 			conn.Offer(KindReport, r)
 		}
 		h.Close()

@@ -19,10 +19,15 @@ func Open(context.Context, string, int, int, bool) (*Client, error) {
 	return nil, errors.New("several processes with one address need Linux")
 }
 
-// Ports, Deck, Reports, Listen, Unlisten and Close are of none.
+// Has says no.
+func Has(context.Context, string, int) bool { return false }
+
+// Ports, Deck, Reports, TakesIn, Foreign, Listen, Unlisten and Close are of none.
 func (*Client) Ports(string, transport.Options) ([]transport.Port, error) { return nil, nil }
 func (*Client) Deck() []byte                                              { return nil }
 func (*Client) Reports(func() Report)                                     {}
+func (*Client) TakesIn(func(*wire.Frame) bool)                            {}
+func (*Client) Foreign(*wire.Frame)                                       {}
 func (*Client) Listen(Service) (taken bool, err error)                    { return false, nil }
 func (*Client) Unlisten(Service)                                          {}
 func (*Client) Close() error                                              { return nil }

@@ -3,7 +3,7 @@ package hub
 // The connection of a process and its hub, over a Unix socket that keeps messages apart
 // (SOCK_SEQPACKET). Descriptors travel beside them.
 //
-// Stages: sending; receiving; a message of the connection manager.
+// Stages: sending; receiving; a message of the connection manager; a packet.
 
 import (
 	"encoding/binary"
@@ -181,4 +181,50 @@ func (h *Heard) MAD() (p cm.Path, mad *wire.MAD, ok bool) {
 	p.TrafficClass, p.HopLimit, p.SL = b[32], b[33], b[34]
 	p.FlowLabel = binary.BigEndian.Uint32(b[35:])
 	return p, (*wire.MAD)(b[39:]), true
+}
+
+// unread is how much of what was sent is on its way, in bytes.
+func (c *Conn) unread() (n int) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return framesRoom + 1
+	}
+	err = raw.Control(func(fd uintptr) {
+		if n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err != nil {
+			n = framesRoom + 1
+		}
+	})
+	return n
+}
+
+// frameHead is what is in front of a packet: its flags, and how long its IP and UDP headers are.
+const frameHead = 4 + 1
+
+// framesRoom is how much may be on its way that nobody has read, in bytes, for a packet to follow:
+// a third of what a socket of Linux takes. The rest is for all other messages.
+const framesRoom = 64 << 10
+
+// SayFrame sends a packet, unless there is no room. It does not wait.
+func (c *Conn) SayFrame(f *wire.Frame) (sent bool) {
+	if c.unread() > framesRoom {
+		return false
+	}
+	b := make([]byte, 1+frameHead, 1+frameHead+f.Len())
+	b[0] = byte(KindFrame)
+	binary.BigEndian.PutUint32(b[1:], uint32(f.Flags))
+	b[5] = byte(len(f.Head))
+	return c.offer(append(append(b, f.Head...), f.Body...))
+}
+
+// Frame is what SayFrame has sent; its bytes are lent as the message's.
+func (h *Heard) Frame() (f wire.Frame, ok bool) {
+	b := h.Body
+	if h.Kind != KindFrame || len(b) < frameHead {
+		return f, false
+	}
+	flags, head, b := binary.BigEndian.Uint32(b), int(b[4]), b[frameHead:]
+	if head != wire.Head4Len && head != wire.Head6Len || len(b) < head+wire.MinBody || len(b) > head+wire.FullBody {
+		return f, false
+	}
+	return wire.Frame{Head: b[:head:head], Body: b[head:], Flags: wire.FrameFlags(flags) & wire.FrameSynthHead}, true
 }

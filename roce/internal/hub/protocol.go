@@ -12,7 +12,7 @@ import (
 )
 
 // Version is that of this protocol. A hub refuses another one.
-const Version = 1
+const Version = 2
 
 // Kind is what a message is.
 type Kind byte
@@ -24,7 +24,9 @@ const (
 	KindListen  Kind = 'L' // Listen; Answer
 	KindLeave   Kind = 'X' // the device is closed; not answered
 	KindMAD     Kind = 'M' // from or for queue pair 1; not answered
+	KindFrame   Kind = 'G' // a packet that came to another process than its own; not answered
 	KindKnown   Kind = 'K' // what the process had before: Known, as often as it takes; not answered
+	KindShared  Kind = 'A' // nothing; Status, without more
 	KindStatus  Kind = 'S' // nothing; Status, and a KindProcess of each process
 	KindProcess Kind = 'P' // ProcessStatus
 	KindReport  Kind = 'R' // the hub asks, and the process says what runs on it: Report
@@ -37,6 +39,7 @@ type Join struct {
 	Lanes   int
 	UDPPort int
 	Program string
+	Since   int64 // when the process asked first: Unix time, seconds
 	// Again is what the process has of a hub that is gone; nil: it is new. The shelf is beside.
 	Again *Again `json:",omitempty"`
 }
@@ -103,7 +106,8 @@ type Report struct {
 	QueuePairs           []QueuePair // of these the first MaxQueuePairs
 	SentBytes, RecvBytes uint64
 	SentPkts, RecvPkts   uint64
-	Foreign              uint64 // packets that came to it and were another's
+	Foreign, ForeignLost uint64 // packets that came to it and were another's; not taken by the hub
+	Brought, BroughtLost uint64 // packets of its own that the hub has brought; without room here
 	Lost                 uint64 // messages of the connection manager without room
 }
 
@@ -125,6 +129,7 @@ type QueuePair struct {
 // Status is what a hub knows.
 type Status struct {
 	PID       int
+	Awaited   []AddressStatus `json:",omitempty"` // of an earlier hub, whose processes may call yet
 	Addresses []AddressStatus
 	Processes int // that follow
 }
@@ -132,12 +137,14 @@ type Status struct {
 // AddressStatus is what is shared.
 type AddressStatus struct {
 	Where string
+	Port  int // of UDP
 	Addrs []netip.Addr
 	Slots int
 	Lanes int
 	// Messages are those of the connection manager: to processes, from them, to nobody that is here
 	// (which the hub answers), and such as found no room.
 	In, Out, Nobodys, NoRoom uint64
+	Frames, FramesLost       uint64 // packets brought to their processes, or not
 	Strange                  uint64 // what a process wanted to send and is not its own to say
 	Left                     uint64 // processes that have ended
 	Inherited                uint64 // connections whose peers were told for them
@@ -146,6 +153,7 @@ type AddressStatus struct {
 // ProcessStatus is one that shares it.
 type ProcessStatus struct {
 	Where    string
+	Port     int // of UDP
 	PID      int
 	Program  string
 	Slot     int

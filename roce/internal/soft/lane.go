@@ -50,7 +50,7 @@ type lane struct {
 	index  int
 	port   transport.Port
 	engine *qp.Engine
-	mail   *mailbox      // what arrived on other lanes for this one; nil if there are none
+	mail   *mailbox      // what arrived elsewhere for this lane; nil: there is no elsewhere
 	owner  wire.QPNSpace // whose numbers are the device's, on any lane
 
 	pairs int // queue pairs; under dev.mu
@@ -94,7 +94,7 @@ func newLane(d *Device, index, lanes int, port transport.Port) *lane {
 	}
 	l.tx = wire.NewBatch(txBatch, d.space/txBatch)
 	l.tx.MaxRun(info.MaxRun)
-	if lanes > 1 {
+	if lanes > 1 || l.owner.Mask != 0 {
 		l.mail = new(mailbox)
 	}
 	return l

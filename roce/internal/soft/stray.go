@@ -6,7 +6,8 @@ package soft
 //
 // Stages: which lane a frame is for → the lane that received it hands a copy over and wakes → the
 // other lane handles what is in its mailbox with its next turn. Other slots are other processes':
-// what is for them is counted and shown to whoever wants it.
+// what is for them is counted and shown to whoever wants it, who hands it to the device that has
+// it (HandOver).
 //
 // What was handed over is never looked at again for where it belongs, so nothing can go round in
 // circles. Frames of a queue pair that come both ways may overtake each other, as on any network.
@@ -132,6 +133,18 @@ func (l *lane) showForeign(f *wire.Frame) {
 	if l.dev.cfg.Foreign != nil {
 		l.dev.cfg.Foreign(f)
 	}
+}
+
+// HandOver takes in a copy of a frame that came to another device of the address, and was foreign
+// there (Config.Foreign). False: there is no room, or no queue pair of this device is meant. Any
+// goroutine may call it, until Close.
+func (d *Device) HandOver(f *wire.Frame) bool {
+	to := laneOf(f, laneForeign, len(d.lanes), d.lanes[0].owner)
+	if to < 0 || d.lanes[to].mail == nil || !d.lanes[to].mail.put(f) {
+		return false
+	}
+	d.lanes[to].carryOut(d.lanes[to].drive.Mail())
+	return true
 }
 
 // handRound gives a datagram to a group to all lanes with members of that, and tells whether this

@@ -24,9 +24,8 @@ async function openLesson(name) {
 
 /** playLesson runs the lesson's world with the changes. */
 function playLesson(name, keep) {
-  const { lesson, play, differs } = world.play(name, app.changes);
-  app.lesson = lesson;
-  app.differs = differs || [];
+  const { lesson, play, told, untrue } = world.play(name, app.changes);
+  Object.assign(app, { lesson, told: told || [], untrue: untrue || [] });
   if (!keep) byId('filter-setup').checked = lesson.setUp;
   showPlay(play, { title: lesson.title, keep });
   showLesson();
@@ -101,20 +100,12 @@ function showLesson() {
     listOfLessons(l, open),
     el('div', { class: 'chapter' }, l.chapterTitle), el('h2', {}, l.title),
     l.terminal ? el('p', { class: 'verdict' }, 'A browser cannot play this lesson: run ', el('code', {}, 'roce learn ' + l.name), ' in a terminal.') : '',
-    verdict(),
+    told(),
     passages(l.text),
     (l.nic || []).length ? [el('h3', {}, 'With a NIC'), passages(l.nic)] : '',
     question(l),
     el('div', { class: 'steps' }, turnButton('Previous', '[', -1), turnButton('Next', ']', 1)));
   if (focused) byId(focused)?.focus();
-}
-
-/** verdict says what the student's changes have made different. */
-function verdict() {
-  if (!app.changes.length) return '';
-  const what = el('b', {}, app.changes.map((c) => `${c.packet}: ${c.action}`).join(', ') + '. ');
-  if (!app.differs.length) return el('div', { class: 'verdict good', role: 'status' }, what, 'All that the lesson claims is still so.');
-  return el('div', { class: 'verdict bad', role: 'status' }, what, 'Not as without it: ', app.differs.length === 1 ? app.differs[0] + '.' : el('ul', {}, app.differs.map((d) => el('li', {}, d))));
 }
 
 const turnButton = (text, key, by) => {
@@ -141,10 +132,7 @@ function listOfLessons(current, open) {
 /** passages are paragraphs; a pointer to a packet in them selects it. */
 const passages = (list) => (list || []).map((p) => (p.lines ? el('pre', {}, p.lines) : el('p', { class: 'text' }, (p.pieces || []).map(piece))));
 
-const piece = (x) => (x.packet ? el('button', { type: 'button', class: 'point', click: () => {
-  select(x.packet);
-  openPacket();
-} }, x.text) : x.host ? el('b', {}, x.text) : x.text);
+const piece = (x) => struck(x, x.packet ? pointTo(x.packet, x.text) : x.host ? el('b', {}, x.text) : x.text);
 
 /** question asks, and says at once whether the answer is right. */
 function question(l) {

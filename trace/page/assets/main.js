@@ -12,7 +12,8 @@ const app = {
   filter: { host: '', qp: '', op: '', text: '', wrong: false, setup: false },
   lesson: null,
   changes: [],
-  differs: [], // what the changes have made different
+  told: [], // what the changes have made of it, see told.js
+  untrue: [], // sentences of the lesson
   answered: null, // which answer was given
   unfollow: null, // stops the live view
   failed: '', // what went wrong, in place of the packets

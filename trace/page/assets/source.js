@@ -101,7 +101,7 @@ async function startWorld() {
   });
   world = {
     lessons: JSON.parse(globalThis.roceLessons()),
-    /** play returns {lesson, play, differs}. */
+    /** play returns {lesson, play, told, untrue}. */
     play(name, changes) {
       const answer = JSON.parse(globalThis.rocePlay(name, JSON.stringify(changes)));
       if (answer.error) throw new Error(answer.error);

@@ -326,7 +326,10 @@ func teach(t *testing.T, x *tab) {
 	x.wait(`[...document.querySelectorAll('.packet.nak .label')].some((l) => /NAK/.test(l.textContent))`)
 	x.wait(`app.play.packets.filter((p) => p.op === 'RC RDMA_WRITE_MIDDLE').length === 2`)
 	x.wait(`document.querySelectorAll('.entry.retry').length === 1`)
-	require.Contains(t, x.text(".verdict"), "drop")
+	require.Contains(t, x.text(".told"), "2: drop")
+	require.Contains(t, x.text(".told li.cause"), "tells A at")
+	require.Contains(t, value[string](x, `document.querySelector('.told li.cause a').href`), "docs/rocev2.md#44-")
+	require.NotEmpty(t, value[string](x, `document.querySelector('.told li.cause button.point').textContent`))
 	require.Greater(t, value[int](x, `app.play.packets.length`), count)
 
 	// queues and memory at the time of the slider

@@ -5,8 +5,7 @@
 //
 //	roceLessons()             JSON: chapter, chapterTitle, name, title of each lesson
 //	rocePlay(name, changes)   plays a lesson; changes is JSON of world.Change: what happens to
-//	                          packets. JSON: lesson (learn.Page), play (world.Play), and differs:
-//	                          what the changes have made different; or error
+//	                          packets. JSON: learn.Changed, or error
 //	roceFilter(expression, packets)   JSON: places of the packets that it leaves, or error;
 //	                          packets is JSON of the page's, or "": those of the call before
 //
@@ -32,10 +31,8 @@ type listed struct {
 
 // played is a lesson that was played.
 type played struct {
-	Lesson  *learn.Page `json:"lesson,omitempty"`
-	Play    *world.Play `json:"play,omitempty"`
-	Differs []string    `json:"differs"`
-	Error   string      `json:"error,omitempty"`
+	*learn.Changed
+	Error string `json:"error,omitempty"`
 }
 
 func main() {
@@ -89,9 +86,5 @@ func play(name, changes string) (*played, error) {
 			return nil, err
 		}
 	}
-	x := &played{Play: l.Play(list)}
-	x.Differs = l.Differs(x.Play)
-	page := l.Page(l.Play(nil))
-	x.Lesson = &page
-	return x, nil
+	return &played{Changed: l.Change(list)}, nil
 }

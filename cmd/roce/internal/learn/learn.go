@@ -2,8 +2,8 @@
 // the files of docs/learn.
 package learn
 
-// Stages: the list, or one lesson: its text and its play, with what the student changes → what
-// differs then → its question, an answer, and why.
+// Stages: the list, or one lesson: its text and its play, with what the student changes → what came
+// of that → its question, an answer, and why.
 
 import (
 	"bufio"
@@ -63,14 +63,15 @@ func Run(out io.Writer, name string, o Options) error {
 	if err != nil {
 		return err
 	}
-	p := l.Play(changes)
+	x := l.Change(changes)
+	p := x.Play
 	for i, c := range changes {
 		if c.Packet > len(p.Packets) {
 			return fmt.Errorf("--change %q: the lesson has packets 1 to %d", o.Changes[i], len(p.Packets))
 		}
 	}
 	if o.JSON {
-		return encode(out, map[string]any{"lesson": l.Page(l.Play(nil)), "play": p, "differs": l.Differs(p)})
+		return encode(out, x)
 	}
 	if len(changes) == 0 {
 		if err := l.Show(out, p); err != nil {
@@ -78,7 +79,7 @@ func Run(out io.Writer, name string, o Options) error {
 		}
 		return ask(out, l, p, o)
 	}
-	return changed(out, l, p)
+	return l.ShowChanged(out, x)
 }
 
 // unknown says that there is no lesson of the name, and which ones are called something like it.
@@ -94,26 +95,6 @@ func unknown(name string) error {
 		said += " (is it " + strings.Join(similar, " or ") + "?)"
 	}
 	return fmt.Errorf("%s; \"roce learn --list\" shows all", said)
-}
-
-// changed shows a play that a student has changed: the lesson's text may not be true of it.
-func changed(out io.Writer, l *learn.Lesson, p *world.Play) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, changed\n\n", l.Title)
-	l.WritePlay(&b, p)
-	b.WriteByte('\n')
-	if p.Unfinished {
-		b.WriteString("It does not come to rest, and was ended.\n")
-	}
-	differs := l.Differs(p)
-	for _, d := range differs {
-		b.WriteString("different: " + d + "\n")
-	}
-	if len(differs) == 0 {
-		b.WriteString("All that the lesson claims is still true.\n")
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
 }
 
 // ask asks the question. Nobody is asked where nobody can answer: the answer is shown.

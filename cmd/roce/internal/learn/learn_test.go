@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	library "github.com/goroce/goroce/trace/learn"
+	"github.com/goroce/goroce/trace/told"
 	"github.com/goroce/goroce/trace/world"
 )
 
@@ -41,14 +42,16 @@ func TestQuestion(t *testing.T) {
 	require.Contains(t, out.String(), "The next lesson: roce learn packets")
 }
 
-// A change is played, and what differs is said.
+// A change is played, and what came of it is said.
 func TestChanges(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, Run(&out, "write", Options{Changes: []string{"drop:1"}}))
-	require.Contains(t, out.String(), "different: ")
+	require.NoError(t, Run(&out, "write", Options{Changes: []string{"drop:2"}}))
+	require.Contains(t, out.String(), "ack timeout of 1.049 ms")
+	require.Contains(t, out.String(), "Not true any more")
 	out.Reset()
 	require.NoError(t, Run(&out, "write", Options{Changes: []string{"delay:2:5us"}}))
-	require.Contains(t, out.String(), "still true")
+	require.Contains(t, out.String(), "5.000 us later")
+	require.NotContains(t, out.String(), "Not true any more")
 	for _, bad := range []string{"drop", "drop:x", "burn:1", "drop:0", "drop:1:5us", "delay:1:soon", "delay:1:2:3"} {
 		require.Error(t, Run(&out, "write", Options{Changes: []string{bad}}), bad)
 	}
@@ -61,10 +64,12 @@ func TestJSON(t *testing.T) {
 	var x struct {
 		Lesson library.Page
 		Play   world.Play
+		Told   []told.Sentence
 	}
 	require.NoError(t, json.Unmarshal(out.Bytes(), &x))
 	require.Equal(t, world.Marked, x.Play.Packets[0].Fate)
 	require.Equal(t, "operations", x.Lesson.Chapter)
+	require.Equal(t, "CNP", x.Told[2].Rule)
 }
 
 func TestWriteDocs(t *testing.T) {

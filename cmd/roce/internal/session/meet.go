@@ -23,7 +23,7 @@ func Meet(ctx context.Context, opt Options, own, peer string) (*Session, error) 
 		if err != nil {
 			return nil, err
 		}
-		return open("udp:"+addr.String(), opt)
+		return openAt(addr, opt)
 	case peer == "":
 		return nil, nil
 	}

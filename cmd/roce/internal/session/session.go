@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"github.com/goroce/goroce/internal/route"
 	"github.com/goroce/goroce/roce"
@@ -62,11 +63,11 @@ func Open(opt Options, local netip.Addr) (*Session, error) {
 		return open(opt.Dev, opt)
 	}
 	if !local.Is4() || !local.IsLoopback() {
-		return open("udp:"+local.String(), opt)
+		return openAt(local, opt)
 	}
 	var first error
 	for range loopbacks {
-		s, err := open("udp:"+local.String(), opt)
+		s, err := openAt(local, opt)
 		if err == nil || errors.Is(err, errFile) {
 			return s, err
 		}
@@ -76,6 +77,15 @@ func Open(opt Options, local netip.Addr) (*Session, error) {
 		local = local.Next()
 	}
 	return nil, fmt.Errorf("no free address among %d of 127.0.0.0/8; the first said: %w", loopbacks, first)
+}
+
+// openAt opens the device of an address; that which processes share, if they do.
+func openAt(addr netip.Addr, opt Options) (*Session, error) {
+	s, err := open("udp:"+addr.String(), opt)
+	if errors.Is(err, syscall.EADDRINUSE) && shared(addr) {
+		return open("hub:"+addr.String(), opt)
+	}
+	return s, err
 }
 
 func open(name string, opt Options) (*Session, error) {

@@ -1,0 +1,23 @@
+#!/bin/sh
+# Two containers without root, each with a network of its own, and a wire between them; in one a
+# server, in the other its client: containers.sh ROCE PROGRAM... Started by "unshare -rnm", which
+# makes its caller the root of what is in here.
+set -e
+roce=$1
+shift
+mount -t tmpfs tmpfs /run # where the names of networks are kept
+ip netns add one
+ip netns add two
+ip link add eth0 netns one type veth peer name eth0 netns two
+ip -n one address add 10.77.0.1/24 dev eth0
+ip -n two address add 10.77.0.2/24 dev eth0
+for name in one two; do
+	ip -n $name link set lo up
+	ip -n $name link set eth0 up
+done
+ip netns exec one "$roce" run -- "$@" &
+until ip netns exec one ss -Hltn | grep -q .; do
+	kill -0 $!
+done
+ip netns exec two "$roce" run -- "$@" 10.77.0.1
+wait $!
