@@ -113,6 +113,7 @@ const badSteps = `(() => {
 // and lost packets whose arrow or label is above another's label.
 const badLabels = `(() => {
   const box = document.querySelector('#ladder');
+  box.scrollTop = 0;
   Object.defineProperty(box, 'clientHeight', { value: 1e6, configurable: true }); // all rows are drawn
   drawLadder();
   delete box.clientHeight;
