@@ -24,9 +24,7 @@ func TestVisit(t *testing.T) {
 	}{
 		{"opens at the beginning", opensAtTheBeginning},
 		{"a walk by keys", walkByKeys},
-		{"every walk", everyWalk},
-		{"labels, wide", func(t *testing.T, b context.Context) { labels(t, b, 1280) }},
-		{"labels, narrow", func(t *testing.T, b context.Context) { labels(t, b, 390) }},
+		{"every lesson", everyVisit},
 		{"terms", terms},
 		{"progress", progress},
 		{"inside the NIC", insideTheNIC},
@@ -97,13 +95,9 @@ func walkByKeys(t *testing.T, browser context.Context) {
 	x.wait(`app.step === 0 && app.changes.length === 0`)
 }
 
-// everyWalk: of each lesson all steps have text, and their packets are drawn by then.
-func everyWalk(t *testing.T, browser context.Context) {
-	x := visit(t, browser, "", 1280, 800)
-	for _, name := range value[[]string](x, `world.lessons.map((l) => l.name)`) {
-		value[any](x, `openLesson('`+name+`')`)
-		x.wait(`app.lesson.name === '` + name + `'`)
-		require.Empty(t, value[[]string](x, `(() => {
+// badSteps are what is wrong with the steps of a lesson: each has text, its packets have left by
+// then, and its terms have a meaning.
+const badSteps = `(() => {
   const bad = [];
   app.lesson.steps.forEach((s, i) => {
     walkTo(i);
@@ -113,17 +107,20 @@ func everyWalk(t *testing.T, browser context.Context) {
     for (const n of s.terms || []) if (!meaning(n)) bad.push(n + ' has no meaning');
   });
   return bad;
-})()`), name)
-	}
-}
+})()`
 
 // badLabels are texts of the ladder that are cut or out of it, labels that are above each other,
 // and lost packets whose arrow or label is above another's label.
 const badLabels = `(() => {
+  const box = document.querySelector('#ladder');
+  box.scrollTop = 0;
+  Object.defineProperty(box, 'clientHeight', { value: 1e6, configurable: true }); // all rows are drawn
   drawLadder();
+  delete box.clientHeight;
   const bad = [];
   const svg = document.querySelector('#drawing svg');
   if (!svg) return bad;
+  if (svg.querySelectorAll('.packet').length !== ladder.rows.arrows.length) bad.push('not all packets are drawn');
   const rect = (e) => e.getBoundingClientRect();
   const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
   const all = rect(svg);
@@ -147,20 +144,30 @@ const badLabels = `(() => {
   return bad.slice(0, 5);
 })()`
 
-// labels: all of them can be read, whatever the lesson; and with its second packet lost, late or
-// twice.
-func labels(t *testing.T, browser context.Context, width int64) {
-	x := visit(t, browser, "", width, 9000)
+// everyVisit walks through each lesson, and holds that all labels can be read, on a screen and on a
+// phone; and with its second packet lost, late or twice.
+func everyVisit(t *testing.T, browser context.Context) {
+	x := visit(t, browser, "", 1280, 800)
+	readable := func(what string, widths ...int64) {
+		t.Helper()
+		for _, width := range widths {
+			x.do(chromedp.EmulateViewport(width, 800))
+			x.wait(fmt.Sprintf(`innerWidth === %d`, width))
+			require.Empty(t, value[[]string](x, badLabels), "%s, %d wide", what, width)
+			require.LessOrEqual(t, value[int64](x, `document.documentElement.scrollWidth`), width, what)
+		}
+	}
 	for i, name := range value[[]string](x, `world.lessons.map((l) => l.name)`) {
-		value[any](x, `openLesson('`+name+`').then(() => freePlay())`)
-		x.wait(`app.lesson.name === '` + name + `' && app.step === -1`)
-		require.Empty(t, value[[]string](x, badLabels), name)
+		value[any](x, `openLesson('`+name+`')`)
+		x.wait(`app.lesson.name === '` + name + `'`)
+		require.Empty(t, value[[]string](x, badSteps), name)
+		value[any](x, `freePlay()`)
+		readable(name, 1280, 390)
 		if n := min(2, value[int](x, `app.lesson.terminal ? 0 : app.play.packets.length`)); n > 0 {
 			action := []string{"drop", "delay", "drop", "duplicate"}[i%4]
 			value[any](x, fmt.Sprintf(`(app.changes = [{ packet: %d, action: '%s' }], replay(), 1)`, n, action))
-			require.Empty(t, value[[]string](x, badLabels), "%s, %s %d", name, action, n)
+			readable(fmt.Sprintf("%s, %s %d", name, action, n), 390, 1280)
 		}
-		require.LessOrEqual(t, value[int64](x, `document.documentElement.scrollWidth`), width, name)
 	}
 }
 
