@@ -45,7 +45,8 @@ real devices. The lessons with pictures are also in docs/learn of the repository
 	}
 	c.Flags().BoolVar(&list, "list", false, "list all lessons")
 	c.Flags().BoolVar(&o.JSON, "json", false,
-		"the lesson and its play as JSON: packets with all fields, records, queues and memory over time, what came of a change")
+		"the lesson and its play as JSON: packets with all fields, records, queues and memory over time, what came "+
+			"of a change")
 	c.Flags().StringSliceVar(&o.Changes, "change", nil,
 		"do something to a packet: drop, delay, duplicate, mark, corrupt or deliver, such as `drop:2`")
 	c.Flags().StringVar(&html, "html", "", "write all lessons, to play with in a browser, to a `file`")
