@@ -30,11 +30,11 @@ const page = 4096
 
 func pages(d *dice) Question {
 	first, n := d.from(0, page-1), d.from(1, 1<<20)
-	return pagesOf(d.from(16, 1<<16)*page+first, n)
+	return pagesOf(int64(d.from(16, 1<<16)*page+first), n)
 }
 
-func pagesOf(addr, n int) Question {
-	first := addr % page
+func pagesOf(addr int64, n int) Question {
+	first := int(addr % page)
 	count := (first + n + page - 1) / page
 	return Question{
 		Text: fmt.Sprintf("A region begins at address 0x%x and has %d bytes. How many pages of 4 KiB does "+
@@ -135,57 +135,58 @@ func queuesOf(r rings) Question {
 // field is a field of a work request that the quiz asks for.
 type field struct {
 	name string
-	of   func(w wanted) int
+	of   func(w wanted) int64
 	why  func(w wanted) string
 }
 
 // wanted is a transfer in words: a message of n bytes from a place of one buffer to a place of
 // another, each with the key that opens it here.
-type wanted struct{ local, from, remote, to, n, lkey, rkey int }
+type wanted struct{ local, from, remote, to, n, lkey, rkey int64 }
 
 var fields = []field{
-	{"sg_list[0].addr", func(w wanted) int { return w.local + w.from },
+	{"sg_list[0].addr", func(w wanted) int64 { return w.local + w.from },
 		func(w wanted) string {
 			return fmt.Sprintf("The buffer begins at 0x%x, and 0x%x more is where the message begins.", w.local, w.from)
 		}},
-	{"sg_list[0].length", func(w wanted) int { return w.n }, func(w wanted) string {
+	{"sg_list[0].length", func(w wanted) int64 { return w.n }, func(w wanted) string {
 		return "The length is that of the message, not of the region."
 	}},
-	{"sg_list[0].lkey", func(w wanted) int { return w.lkey }, func(w wanted) string {
+	{"sg_list[0].lkey", func(w wanted) int64 { return w.lkey }, func(w wanted) string {
 		return "The own device opens the own buffer by the lkey of the own region."
 	}},
-	{"wr.rdma.rkey", func(w wanted) int { return w.rkey }, func(w wanted) string {
+	{"wr.rdma.rkey", func(w wanted) int64 { return w.rkey }, func(w wanted) string {
 		return "The peer's device opens the peer's region by its rkey, which the peer has told. The own region " +
 			"has an " +
 			"rkey as well, which is for others."
 	}},
-	{"wr.rdma.remote_addr", func(w wanted) int { return w.remote + w.to },
+	{"wr.rdma.remote_addr", func(w wanted) int64 { return w.remote + w.to },
 		func(w wanted) string {
 			return fmt.Sprintf("It is an address in the peer's memory, 0x%x + 0x%x, not an offset (but of a region "+
 				"that is ZERO_BASED).", w.remote, w.to)
 		}},
-	{"opcode (the number)", func(w wanted) int { return 0 }, func(w wanted) string {
+	{"opcode (the number)", func(w wanted) int64 { return 0 }, func(w wanted) string {
 		return "IBV_WR_RDMA_WRITE is 0, IBV_WR_RDMA_WRITE_WITH_IMM 1, IBV_WR_SEND 2, IBV_WR_SEND_WITH_IMM 3, " +
 			"IBV_WR_RDMA_READ 4."
 	}},
-	{"num_sge", func(w wanted) int { return 1 }, func(w wanted) string {
+	{"num_sge", func(w wanted) int64 { return 1 }, func(w wanted) string {
 		return "All bytes lie together here, so one element names them."
 	}},
-	{"send_flags, for a completion", func(w wanted) int { return 2 }, func(w wanted) string {
+	{"send_flags, for a completion", func(w wanted) int64 { return 2 }, func(w wanted) string {
 		return "IBV_SEND_SIGNALED is 1 << 1; IBV_SEND_FENCE is 1, SOLICITED 4, INLINE 8. Without it, and without " +
 			"sq_sig_all, no completion comes."
 	}},
 }
 
 func sendWR(d *dice) Question {
+	from := func(least, most int) int64 { return int64(d.from(least, most)) }
 	w := wanted{
-		local:  d.from(1, 1<<16) * page,
-		from:   d.from(0, 255) * 16,
-		remote: d.from(1, 1<<16) * page,
-		to:     d.from(0, 255) * 8,
-		n:      d.from(1, page),
-		lkey:   d.from(1<<12, 1<<16-1),
-		rkey:   d.from(1<<16, 1<<20-1),
+		local:  from(1, 1<<16) * page,
+		from:   from(0, 255) * 16,
+		remote: from(1, 1<<16) * page,
+		to:     from(0, 255) * 8,
+		n:      from(1, page),
+		lkey:   from(1<<12, 1<<16-1),
+		rkey:   from(1<<16, 1<<20-1),
 	}
 	return fieldOf(w, d.IntN(len(fields)))
 }
