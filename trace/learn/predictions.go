@@ -319,17 +319,17 @@ A WRITE of 4096 bytes, in the six steps that exercise sheets trace, R1 to R6. Th
 memory, which the driver has allocated, pinned and told the NIC of. The doorbell is a page of the NIC that the driver has mapped into the
 program: that is why no system call is needed.
 
-R1. The program fills in a request and ibv_post_send writes it into the send queue: opcode, length, address and lkey of the buffer, remote address,
-rkey. R2. It stores the queue pair's number into the doorbell: that store crosses PCI Express and is all that the NIC gets. Call it T0.
+R1: the program fills in a request and ibv_post_send writes it into the send queue: opcode, length, address and lkey of the buffer, remote address,
+rkey. R2: it stores the queue pair's number into the doorbell: that store crosses PCI Express and is all that the NIC gets. Call it T0.
 
-R3. The NIC reads the entry, from the send queue and not from the buffer, as some sheets have it: T1 = T0 + %d ns. R4. It looks up the lkey in its table:
+R3: the NIC reads the entry, from the send queue and not from the buffer, as some sheets have it: T1 = T0 + %d ns. R4: it looks up the lkey in its table:
 is there such a region, are the bytes within it, and in which frame are they? Then it reads the buffer, by that physical address: T2 = T1 + %d ns.
 
-R5. It makes the packet, {1 RDMA_WRITE_ONLY}. What says where it goes is an IP address and, in the BTH, the number of B's queue pair. A "DstLID" is
+R5: it makes the packet, {1 RDMA_WRITE_ONLY}. What says where it goes is an IP address and, in the BTH, the number of B's queue pair. A "DstLID" is
 InfiniBand's, and there is none here. The rkey and the remote address are in the RETH; of a message of several packets in that of the first
 alone.
 
-R6. When {2 ACK} has come, and not when the DMA is over, the NIC writes an entry into the completion queue. The program sees it by looking at memory:
+R6: when {2 ACK} has come, and not when the DMA is over, the NIC writes an entry into the completion queue. The program sees it by looking at memory:
 {A 1 SUCCESS}. Polling asks the NIC nothing.`, fetchRequest, startDMA),
 	NIC: `
 What the doorbell, the table and the fetches do is acted here: this stack is a part of the program, takes requests from a ring by a function
