@@ -3,13 +3,13 @@ package learn
 // A lesson that a student has changed: the play, what is to be told of it (package told), and which
 // sentences of the text are not true of it any more.
 //
-// A sentence is not if it points at what is not there: at a packet that is not sent now, does not
-// arrive, or is treated otherwise; at a completion, refusal or event that has not come. Or if a
-// claim is not true that the sentence is bound to. A packet that only has another number is pointed
+// A sentence is not if it points at what is not there: at a packet that is not sent now; at a
+// completion, refusal or event that has not come. Or if it says of a packet that it comes, and it
+// does not, or is treated otherwise. Or if a claim is not true that the sentence is bound to. A packet that only has another number is pointed
 // at by that.
 //
 // Stages: the play and what is untrue; sentences; packets that are the same; a terminal's text;
-// which sentences claims are bound to.
+// what claims say that sentences are bound to (bindings.go).
 
 import (
 	"fmt"
@@ -22,7 +22,6 @@ import (
 	"github.com/goroce/goroce/qp"
 	"github.com/goroce/goroce/trace/told"
 	"github.com/goroce/goroce/trace/world"
-	"github.com/goroce/goroce/wire"
 )
 
 // Changed is a lesson played with changes.
@@ -86,7 +85,7 @@ func (d *doubt) sentences(was, is []Piece, all *[]Untrue) (out []Piece) {
 	why, lost := "", ""
 	end := func() {
 		whole := Passage{Pieces: out[first:]}.String()
-		if why == "" && !isOfSender(whole) {
+		if why == "" && receiving.MatchString(whole) {
 			why = lost
 		}
 		if why == "" {
@@ -107,7 +106,7 @@ func (d *doubt) sentences(was, is []Piece, all *[]Untrue) (out []Piece) {
 				why = d.pointer(x, is[i])
 			}
 			if lost == "" {
-				lost = d.lost(x)
+				lost = d.treated(x)
 			}
 			continue
 		}
@@ -142,6 +141,21 @@ func (d *doubt) pointer(was, is Piece) string {
 		return ""
 	case a.Fate == world.Lost && d.after.Packets[n-1].Fate != world.Lost:
 		return fmt.Sprintf("here packet %d is not lost", n)
+	}
+	return ""
+}
+
+// treated says what becomes of a packet that a sentence points at, if it is not what became of it.
+func (d *doubt) treated(was Piece) string {
+	n := 0
+	if was.Packet > 0 {
+		n = d.same(was.Packet)
+	}
+	if n == 0 {
+		return ""
+	}
+	if why := d.lost(was); why != "" {
+		return why
 	}
 	did := became(d.after, n)
 	switch {
@@ -250,67 +264,7 @@ func (l *Lesson) ShowChanged(out io.Writer, c *Changed, width int) error {
 	return err
 }
 
-var (
-	// sending are words of sentences about what somebody sends, receiving of those that are true
-	// only if it has come.
-	sending = regexp.MustCompile(`(?i)\b(makes?|sends?|leaves?|answers?|three packets|no payload|whole message|no trace|` +
-		`carr(y|ies)|READs|as in|follows|knows no address|has all|are packets that|names a key|has a wrong|` +
-		`says (once|so|again)|A? ?writes( with it)?:|has the new ones|on its way already)\b`)
-	receiving = regexp.MustCompile(`(?i)\b(arriv\w+|comes|came|has come|executed|finds|brings|shows|gets|is taken|takes it|` +
-		`goes straight|are quick|round trip|after packet|adds)\b`)
-)
-
-// isOfSender says whether a sentence is about who sends, and not about who receives.
-func isOfSender(sentence string) bool {
-	return sending.MatchString(sentence) && !receiving.MatchString(sentence)
-}
-
-// binding is a sentence, known by some of its words, and what it needs.
-type binding struct {
-	words string
-	claim Claim
-}
-
-// bindings are those of the lessons, by their names.
-var bindings = map[string][]binding{
-	"write":   {{"Then the device writes them", holds("B", "buf", 0, "A", "buf", 0, 32)}},
-	"atomics": {{"brings 48, so now it is 1000", has("B", "buf", 64, native(1000)...)}},
-	"uc": {{"the others are not", has("B", "buf", 1024, make([]byte, 1976)...)},
-		{"1024 bytes are in B's memory", holds("B", "buf", 0, "A", "buf", 0, 1024)}},
-	"rnr": {{"A's device waits.", records("A", qp.RecordWait, 1)},
-		{"as long as 150 round trips", records("A", qp.RecordWait, 1)}},
-	"lost-packet": {{"It does not keep packet 3", fate(2, world.Lost)},
-		{"One lost packet has cost four", records("A", qp.RecordRetry, 1)}},
-	"lost-last": {{"B's device has seen PSN 1000", repeated("B", 1)}, {"It does not execute it again", repeated("B",
-		1)},
-		{"A's device does not know whether", records("A", qp.RecordProbe, 1)}},
-	"lost-atomic": {{"It does not.", repeated("B", 1)},
-		{"It is executed, the counter is 11", fate(1, world.Delivered)}},
-	"retry-exceeded": {{"all that A sends is lost", fate(1, world.Lost)},
-		{"as often as its retry_cnt says", records("A", qp.RecordGiveUp, 1)}},
-	"overtaken": {{"When the late packet comes at last", repeated("B", 1)}, {"is 20 us late", fate(2,
-		world.Delivered)}},
-	"corrupted": {{"B's device computes another ICRC", drops("B", wire.DropICRC, 1)}},
-	"ecn":       {{"Nothing was lost, and nothing was sent twice", records("A", qp.RecordRetry, 0)}},
-}
-
-// repeated: a host's device gets at least so many requests that it knows.
-func repeated(host string, least int) Claim {
-	return func(p *world.Play) error {
-		if n := len(p.EntriesOf(host, qp.RecordDuplicate.String())); n < least {
-			return fmt.Errorf("%s knows %d requests, of %d in the lesson", host, n, least)
-		}
-		return nil
-	}
-}
-
-// bound says why a sentence is not true of the changed play; "" if no claim that it is bound to
-// says so.
-func (d *doubt) bound(sentence string) string {
-	for _, b := range bindings[d.Name] {
-		if strings.Contains(sentence, b.words) && b.claim(d.after) != nil {
-			return "here it is otherwise"
-		}
-	}
-	return ""
-}
+// receiving are words of sentences that are true only if a packet has come, or was treated so. What
+// somebody sends is as true of a packet that is lost.
+var receiving = regexp.MustCompile(`(?i)\b(arriv\w+|comes|came|has come|executed|finds|brings|shows|gets|is taken|takes it|` +
+	`goes straight|are quick|round trip|after packet|adds|drops|dropped)\b`)

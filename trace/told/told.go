@@ -119,7 +119,9 @@ func (c *comparison) story() []Sentence {
 			}
 		}
 	}
-	if s, ok := c.relieved(); ok && len(chosen) < most {
+	if s, ok := c.relieved(); ok && len(chosen) < most && !slices.ContainsFunc(chosen, func(x Sentence) bool {
+		return x.Text == s.Text
+	}) {
 		chosen = append(chosen, s)
 	}
 	slices.SortStableFunc(chosen, func(a, b Sentence) int { return int(a.At - b.At) })
