@@ -266,5 +266,5 @@ func (l *Lesson) ShowChanged(out io.Writer, c *Changed, width int) error {
 
 // receiving are words of sentences that are true only if a packet has come, or was treated so. What
 // somebody sends is as true of a packet that is lost.
-var receiving = regexp.MustCompile(`(?i)\b(arriv\w+|comes|came|has come|executed|finds|brings|shows|gets|is taken|takes it|` +
+var receiving = regexp.MustCompile(`(?i)\b(arriv\w+|comes|came[;.,]|has come|executed|finds|brings|shows|gets|is taken|takes it|` +
 	`goes straight|are quick|round trip|after packet|adds|drops|dropped)\b`)

@@ -110,7 +110,8 @@ func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 		s.Rule, s.Trip = "probe", int64(timer.Record.Value)
 		s.For = e.Time - c.silence(e.Host, e.QPN, p.PSN, e.Time)
 		s.Text = fmt.Sprintf("%s has heard nothing for %s, and a round trip takes %s. A NIC would wait for its ack "+
-			"timeout; this stack asks, at %s, %s %d: %s.", who, span(s.For), span(s.Trip), at(s.At), what, p.PSN, list(s.Packets))
+			"timeout; this stack asks, at %s, %s %d: %s.", who, span(s.For), span(s.Trip), at(s.At), what, p.PSN,
+			list(s.Packets))
 	}
 	switch s.Done = c.executedAt(p); {
 	case s.Count > 1 && s.Without > 0:
