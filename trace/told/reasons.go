@@ -76,7 +76,8 @@ func asLost(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	return s, true
 }
 
-// showsGap is about a packet that shows its receiver that one before it is missing. Now another does.
+// showsGap is about a packet that shows its receiver that one before it is missing, where another
+// does now.
 func showsGap(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 	was := shown(c.before, p.To, func(shows *world.Packet, _ *world.Packet) bool { return shows.N == p.N })
 	if c.twin(p) == nil || was.nak == nil {
