@@ -57,6 +57,47 @@ func TestUntrue(t *testing.T) {
 	require.NotContains(t, saved, "The packets are not kept anywhere.")
 }
 
+// TestUntrueValues: sentences about values in memory and about order fall when these are others,
+// with what they are now; what only names a packet that is lost stays.
+func TestUntrueValues(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		action world.Action
+		packet int
+		falls  []string
+		stays  string
+	}{
+		{"torn-read", world.Delay, 1, []string{"What A has is neither", "was read before that", "sees that they differ"}, "Now it has 2 and 2"},
+		{"torn-read", world.Drop, 1, []string{"What A has is neither", "sees that they differ"}, "Now it has 2 and 2"},
+		{"atomic-covers", world.Drop, 1, []string{"it is 15", "brings back the 10", "A's 5 are lost"}, "B's program loads it"},
+		{"atomic-covers", world.Delay, 1, []string{"it is 15", "brings back the 10", "A's 5 are lost"}, "B's program loads it"},
+		{"atomic-covers", world.Corrupt, 1, []string{"it is 15", "brings back the 10", "A's 5 are lost"}, "B's program loads it"},
+		{"capabilities", world.Drop, 3, []string{"writes \"evil\"", "its bytes are not there"}, "C, somewhere on the way"},
+		{"lost-packet", world.Delay, 4, []string{"nor 4 and 6"}, "B's device gets packet 3"},
+		{"lost-packet", world.Drop, 3, []string{"nor 4 and 6", "B's device gets packet 3"}, "two more follow it"},
+		{"lost-packet", world.Drop, 8, nil, "nor 4 and 6"},
+		{"packets", world.Drop, 2, nil, "makes three packets of it"},
+		{"myth-no-cpu", world.Drop, 1, nil, "The remote program takes no part"},
+		{"num-sge", world.Corrupt, 1, nil, "Nothing is queued"},
+		{"local-rights", world.Drop, 1, nil, "is for a receive into memory"},
+		{"ud", world.Drop, 3, []string{"It is dropped, too"}, "has posted no second receive"},
+		{"rnr", world.Delay, 1, nil, "(SEND_ONLY) leaves"},
+		{"uc", world.Drop, 4, []string{"as if nothing had happened"}, "is the next message"},
+		{"scatter-gather", world.Drop, 1, nil, "no trace of where they came from"},
+	} {
+		text := untrue(t, x.name, world.Change{Packet: x.packet, Action: x.action})
+		for _, words := range x.falls {
+			require.Contains(t, text, words, "%s %s:%d", x.name, x.action, x.packet)
+		}
+		require.NotContains(t, text, x.stays, "%s %s:%d", x.name, x.action, x.packet)
+	}
+	for _, u := range Find("atomic-covers").Change([]world.Change{{Packet: 1, Action: world.Drop}}).Untrue {
+		if strings.HasPrefix(u.Text, "A's 5 are lost") {
+			require.Equal(t, "here the counter is 16 at the end", u.Why)
+		}
+	}
+}
+
 // TestBindings: the sentences that claims are bound to are there, and the claims true of the
 // lesson.
 func TestBindings(t *testing.T) {

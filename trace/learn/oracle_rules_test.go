@@ -272,6 +272,17 @@ var reasonTruths = map[string]truth{
 			own.PSN == s.Want && !soon, "packet %d does not speak for it", p.N),
 			must(p.Kind == "ack" || p.Kind == "response", "it is %s", p.Kind))
 	},
+	"shows the gap": func(o *oracle, s *told.Sentence) error {
+		p, by, nak := o.packet(s.Packets[0]), o.packet(s.Packets[1]), o.packet(s.Packets[2])
+		is := func(x *world.Packet, from int, at int64) bool {
+			return x.From == from && strings.HasPrefix(x.Label, "NAK PSN") && x.PSN == s.Want && x.Sent == at
+		}
+		was := slices.ContainsFunc(o.before.Packets, func(x world.Packet) bool { return is(&x, s.Host, s.Before) })
+		return first(must(was, "no NAK leaves at %d without the change", s.Before), must(is(nak, s.Host, s.At), "nor at %d", s.At),
+			must(o.before.Packets[p.N-1].Arrived == s.Before || o.before.Packets[p.N-1].Again == s.Before, "packet %d comes elsewhere", p.N),
+			arrives(by, s.Host, s.At), must(s.For == s.At-s.Before, "not the difference"),
+			must(wire.PSN(by.PSN).Sub(wire.PSN(s.Want)) > 0 && by.From == p.From, "packet %d shows nothing", by.N))
+	},
 	"dropped anyway": func(o *oracle, s *told.Sentence) error {
 		return o.entry(o.before, "dropped", s.Host, s.At, func(e *world.Entry) bool {
 			return e.Packet == s.Packets[0] && strings.Contains(s.Text, wire.DropReason(e.Record.Value).Explain())

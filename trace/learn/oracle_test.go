@@ -4,9 +4,13 @@ package learn
 // completions. A rule has a row in truths (or in ends of oracle_rules_test.go).
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goroce/goroce/trace/told"
@@ -285,8 +289,9 @@ func otherCompletions(o *oracle, s *told.Sentence) error {
 		must(strings.Contains(s.Text, is[b].Status) || s.Rule == "other length", "it does not say %s", is[b].Status))
 }
 
-// memory judges what is said of bytes at the end.
+// memory judges what is said of bytes at the end, of all hosts.
 func (o *oracle) memory(s *told.Sentence) error {
+	k := 0
 	for h, host := range o.after.Hosts {
 		n := 0
 		for _, r := range host.Regions {
@@ -297,12 +302,33 @@ func (o *oracle) memory(s *told.Sentence) error {
 				}
 			}
 		}
-		if n > 0 {
-			return must(s.Bytes == n && s.Owner == h && strings.Contains(s.Text, "But at the end"), "%d bytes of %s are others", n,
-				host.Name)
+		if n == 0 {
+			continue
 		}
+		if k == len(s.Memory) || s.Memory[k].Host != h || s.Memory[k].Bytes != n || !strings.Contains(s.Text, "But at the end") ||
+			!strings.Contains(s.Text, host.Name+"'s memory") {
+			return fmt.Errorf("%d bytes of %s are others: %+v", n, host.Name, s.Memory)
+		}
+		x := s.Memory[k]
+		if x.Is != "" && (!shows(o.after.Memory(host.Name, x.Region)[x.At:], x.Is) ||
+			!shows(o.before.Memory(host.Name, x.Region)[x.At:], x.Was) || x.Is == x.Was) {
+			return fmt.Errorf("%+v is not so", x)
+		}
+		k++
 	}
-	return must(s.Bytes == 0, "no byte is another")
+	return must(k == len(s.Memory), "%+v: no byte is another", s.Memory)
+}
+
+// shows says whether memory begins with what a sentence says: a number of 8 bytes, or bytes.
+func shows(memory []byte, text string) bool {
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return binary.NativeEndian.Uint64(memory) == n
+	}
+	want, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
+	if quoted, wrong := strconv.Unquote(text); wrong == nil {
+		want, err = []byte(quoted), nil
+	}
+	return err == nil && bytes.HasPrefix(memory, want)
 }
 
 // application adds the memory to what is judged of completions.

@@ -143,6 +143,12 @@ func numbersIn(s *told.Sentence) error {
 		known = append(known, fmt.Sprintf("%.3f", float64(d)/1000), strconv.FormatInt(d, 10), fmt.Sprintf("%.3f", float64(d)/1e6))
 	}
 	known = append(known, fmt.Sprintf("%.3g", 8*float64(s.Bytes)/1e9), strconv.FormatUint(s.WR, 10), strconv.FormatUint(s.Other, 10))
+	for _, m := range s.Memory {
+		for _, x := range []string{m.Is, m.Was, strconv.Quote(m.Region)} {
+			known = append(known, digits.FindAllString(x, -1)...)
+		}
+		known = append(known, strconv.Itoa(m.Bytes), strconv.Itoa(m.At))
+	}
 	for _, n := range digits.FindAllString(text, -1) {
 		if !slices.Contains(known, n) {
 			return fmt.Errorf("%s is in no field of it: %+v", n, *s)

@@ -109,9 +109,9 @@ func asks(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 	} else {
 		s.Rule, s.Trip = "probe", int64(timer.Record.Value)
 		s.For = e.Time - c.silence(e.Host, e.QPN, p.PSN, e.Time)
-		s.Text = fmt.Sprintf("%s has heard nothing for %s, and a round trip takes %s: without waiting for its ack "+
-			"timeout it asks, "+
-			"at %s, %s %d: %s.", who, span(s.For), span(s.Trip), at(s.At), what, p.PSN, list(s.Packets))
+		s.Text = fmt.Sprintf("%s has heard nothing for %s, and a round trip takes %s. A NIC would wait for its ack "+
+			"timeout; this stack asks, at %s, %s %d: %s.", who, span(s.For), span(s.Trip), at(s.At), what, p.PSN,
+			list(s.Packets))
 	}
 	switch s.Done = c.executedAt(p); {
 	case s.Count > 1 && s.Without > 0:
@@ -229,8 +229,8 @@ func repeatsGap(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 		s.Rule, s.Want = "missing answer", p.PSN
 		s.Text = fmt.Sprintf("%s (%s, PSN %d) is at %s at %s. It answers what was asked for later than PSN %d, and "+
 			"answers come in order: "+
-			"so the answer to that is lost, and %s asks for it again: ", begin(list(s.Packets)), p.Label, p.PSN, who,
-			at(s.At), s.PSN, who)
+			"so the device takes the answer to that for lost, and asks for it again: ", begin(list(s.Packets)), p.Label,
+			p.PSN, who, at(s.At), s.PSN)
 	}
 	s.Text += c.again(e, &s) + "."
 	return s, true

@@ -45,6 +45,9 @@ func (c *comparison) change() Sentence {
 		c.corrupt(p, &s)
 	default:
 		s.Rule, s.At, s.Text = "delivered", p.Arrived, fmt.Sprintf("arrives as it was sent, at %s.", at(p.Arrived))
+		if p.To >= 0 && c.drops(p) {
+			s.Text = fmt.Sprintf("arrives as it was sent, at %s, and %s's device drops it.", at(p.Arrived), c.name(p.To))
+		}
 		if x := c.twin(p); x != nil && x.Fate == world.Lost {
 			s.Rule = "saved"
 			s.Text = fmt.Sprintf("arrives, at %s: the lesson loses it.", at(p.Arrived))

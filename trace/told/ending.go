@@ -4,8 +4,10 @@ package told
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goroce/goroce/trace/world"
@@ -114,16 +116,23 @@ func (c *comparison) application() Sentence {
 			break
 		}
 	}
+	var parts []string
 	for h := range c.after.Hosts {
-		if s.Bytes = c.unlike(h); s.Bytes > 0 {
-			s.Owner = h
-			s.Text = strings.Replace(s.Text, "No program notices", "No completion tells of it", 1)
-			s.Text = strings.Replace(s.Text, "The programs notice nothing", "The completions tell nothing", 1)
-			s.Text += fmt.Sprintf(" But at the end %s of %s's memory %s not what %s without the change.",
-				count(s.Bytes, "byte"),
-				c.name(h), isAre(s.Bytes), map[bool]string{true: "it is", false: "they are"}[s.Bytes == 1])
-			break
+		if o := c.unlike(h); o.Bytes > 0 {
+			s.Memory = append(s.Memory, o)
+			part := fmt.Sprintf("%s of %s's memory", count(o.Bytes, "byte"), c.name(h))
+			if o.Is != "" {
+				part += fmt.Sprintf(" (%q at %d: %s, not %s)", o.Region, o.At, o.Is, o.Was)
+			}
+			parts = append(parts, part)
 		}
+	}
+	if len(parts) > 0 {
+		s.Text = strings.Replace(s.Text, "No program notices", "No completion tells of it", 1)
+		s.Text = strings.Replace(s.Text, "The programs notice nothing", "The completions tell nothing", 1)
+		one := len(parts) == 1 && s.Memory[0].Bytes == 1
+		s.Text += fmt.Sprintf(" But at the end %s %s not what %s without the change.", strings.Join(parts, " and "),
+			map[bool]string{true: "is", false: "are"}[one], map[bool]string{true: "it is", false: "they are"}[one])
 	}
 	return s
 }
@@ -136,18 +145,49 @@ func eventName(text string) string {
 	return text
 }
 
-// unlike counts the bytes of a host's regions that are not the same in the end.
-func (c *comparison) unlike(host int) (n int) {
+// unlike compares the bytes of a host's regions in the end. Few that lie together are named.
+func (c *comparison) unlike(host int) (o Other) {
 	h := &c.after.Hosts[host]
+	o.Host = host
+	first, last, of := 0, 0, 0
+	var was, is []byte
 	for _, r := range h.Regions {
-		was, is := c.before.Memory(h.Name, r.Name), c.after.Memory(h.Name, r.Name)
-		for i := range min(len(was), len(is)) {
-			if was[i] != is[i] {
-				n++
+		a, b := c.before.Memory(h.Name, r.Name), c.after.Memory(h.Name, r.Name)
+		seen := false
+		for i := range min(len(a), len(b)) {
+			if a[i] == b[i] {
+				continue
 			}
+			if !seen {
+				o.Region, was, is, first, seen, of = r.Name, a, b, i, true, of+1
+			}
+			last = i
+			o.Bytes++
 		}
 	}
-	return n
+	begin, end := first&^7, first&^7+8
+	if of != 1 || last >= end || end > min(len(was), len(is)) {
+		o.Region = ""
+		return o
+	}
+	o.At = begin
+	a, b := binary.NativeEndian.Uint64(was[begin:]), binary.NativeEndian.Uint64(is[begin:])
+	if max(a, b) < 1<<16 {
+		o.Was, o.Is = strconv.FormatUint(a, 10), strconv.FormatUint(b, 10)
+		return o
+	}
+	o.At, o.Was, o.Is = first, raw(was[first:last+1]), raw(is[first:last+1])
+	return o
+}
+
+// raw are bytes as a reader knows them: text, or hexadecimal.
+func raw(b []byte) string {
+	for _, x := range b {
+		if x < ' ' || x > '~' {
+			return fmt.Sprintf("0x%x", b)
+		}
+	}
+	return strconv.Quote(string(b))
 }
 
 // got are a host's completions.

@@ -13,7 +13,7 @@ import (
 
 // reasons are why a change led to nothing that a device decides.
 var reasons = []func(c *comparison, p *world.Packet) (Sentence, bool){
-	unmarked, seen, alike, asLost, covered, droppedAnyway, gains, noAnswers, spared, held, unused, completes,
+	unmarked, seen, alike, asLost, covered, showsGap, droppedAnyway, gains, noAnswers, spared, held, unused, completes,
 }
 
 // reason is the first that holds.
@@ -74,6 +74,55 @@ func asLost(c *comparison, p *world.Packet) (s Sentence, ok bool) {
 		"came, in both cases.",
 		list(s.Packets), x.Fate, c.name(p.To))
 	return s, true
+}
+
+// showsGap is about a packet that shows its receiver that one before it is missing, where another
+// does now.
+func showsGap(c *comparison, p *world.Packet) (s Sentence, ok bool) {
+	was := shown(c.before, p.To, func(shows *world.Packet, _ *world.Packet) bool { return shows.N == p.N })
+	if c.twin(p) == nil || was.nak == nil {
+		return s, false
+	}
+	is := shown(c.after, p.To, func(_ *world.Packet, nak *world.Packet) bool {
+		return nak.QPN == was.nak.QPN && nak.PSN == was.nak.PSN
+	})
+	if is.nak == nil || is.by.N == p.N && is.nak.Sent == was.nak.Sent {
+		return s, false
+	}
+	s = Sentence{Kind: Cause, Rule: "shows the gap", Host: p.To, PSN: p.PSN, Want: was.nak.PSN, At: is.nak.Sent,
+		Before: was.nak.Sent, For: is.nak.Sent - was.nak.Sent, Section: "4.5", Packets: []int{p.N, is.by.N, is.nak.N}}
+	than := "later"
+	if s.For < 0 {
+		than = "sooner"
+	}
+	s.Text = fmt.Sprintf("Without the change packet %d shows %s's device at %s that PSN %d is missing. Now packet %d "+
+		"does, at %s, %s %s, and so the NAK, packet %d, leaves then.", p.N, c.name(p.To), at(s.Before), s.Want, is.by.N,
+		at(s.At), span(max(s.For, -s.For)), than, is.nak.N)
+	return s, true
+}
+
+// gapShown is a packet that shows a receiver a gap, and the NAK that it sends at once.
+type gapShown struct{ by, nak *world.Packet }
+
+// shown is the first gap that a host is shown of which want says yes; without a NAK: there is none.
+func shown(p *world.Play, host int, want func(by, nak *world.Packet) bool) gapShown {
+	for i := range p.Packets {
+		nak := &p.Packets[i]
+		if nak.From != host || !labelled(nak, "NAK PSN") {
+			continue
+		}
+		for j := range p.Entries {
+			e := &p.Entries[j]
+			if e.Time != nak.Sent || e.Host != host || e.Packet == 0 ||
+				e.Record.Kind != qp.RecordDropped && e.Record.Kind != qp.RecordKept {
+				continue
+			}
+			if by := &p.Packets[e.Packet-1]; by.From == nak.To && want(by, nak) {
+				return gapShown{by, nak}
+			}
+		}
+	}
+	return gapShown{}
 }
 
 // droppedAnyway is about a packet that its receiver throws away in either case.

@@ -39,29 +39,39 @@ const (
 // Sentence is a sentence with its numbers. Those that a rule has no use for are 0. Times are
 // nanoseconds of the play.
 type Sentence struct {
-	Kind    Kind   `json:"kind"`
-	Rule    string `json:"rule"` // which row of a table made it: "ack timeout"
-	Text    string `json:"text"`
-	Section string `json:"section,omitempty"` // of docs/rocev2.md that has the rule: "4.7"
-	Title   string `json:"title,omitempty"`   // of the section
-	Link    string `json:"link,omitempty"`    // to it
-	Host    int    `json:"host"`              // who sees or acts
-	Packets []int  `json:"packets,omitempty"` // that it names
-	PSN     uint32 `json:"psn,omitempty"`
-	At      int64  `json:"at,omitempty"`     // when
-	Before  int64  `json:"before,omitempty"` // when without the change
-	For     int64  `json:"for,omitempty"`    // how long
-	Count   int    `json:"count,omitempty"`  // how many: what of, the rule says
-	Without int    `json:"without,omitempty"`
-	Bytes   int    `json:"bytes,omitempty"` // that were sent
-	Spared  int    `json:"spared,omitempty"`
-	WR      uint64 `json:"wr,omitempty"`    // wr_id of a completion
-	Other   uint64 `json:"other,omitempty"` // wr_id of the one in whose place it is
-	Owner   int    `json:"owner,omitempty"` // whose memory has so many other bytes
-	Trip    int64  `json:"trip,omitempty"`  // the round trip as it was measured
-	Code    int    `json:"code,omitempty"`  // of the ack timeout
-	Done    int64  `json:"done,omitempty"`  // when what was sent again was executed
-	Want    uint32 `json:"want,omitempty"`  // the PSN that is missing
+	Kind    Kind    `json:"kind"`
+	Rule    string  `json:"rule"` // which row of a table made it: "ack timeout"
+	Text    string  `json:"text"`
+	Section string  `json:"section,omitempty"` // of docs/rocev2.md that has the rule: "4.7"
+	Title   string  `json:"title,omitempty"`   // of the section
+	Link    string  `json:"link,omitempty"`    // to it
+	Host    int     `json:"host"`              // who sees or acts
+	Packets []int   `json:"packets,omitempty"` // that it names
+	PSN     uint32  `json:"psn,omitempty"`
+	At      int64   `json:"at,omitempty"`     // when
+	Before  int64   `json:"before,omitempty"` // when without the change
+	For     int64   `json:"for,omitempty"`    // how long
+	Count   int     `json:"count,omitempty"`  // how many: what of, the rule says
+	Without int     `json:"without,omitempty"`
+	Bytes   int     `json:"bytes,omitempty"` // that were sent
+	Spared  int     `json:"spared,omitempty"`
+	WR      uint64  `json:"wr,omitempty"`     // wr_id of a completion
+	Other   uint64  `json:"other,omitempty"`  // wr_id of the one in whose place it is
+	Trip    int64   `json:"trip,omitempty"`   // the round trip as it was measured
+	Code    int     `json:"code,omitempty"`   // of the ack timeout
+	Done    int64   `json:"done,omitempty"`   // when what was sent again was executed
+	Want    uint32  `json:"want,omitempty"`   // the PSN that is missing
+	Memory  []Other `json:"memory,omitempty"` // whose memory is not as without the change
+}
+
+// Other is what is not as without the change in the end in a host's memory.
+type Other struct {
+	Host   int    `json:"host"`
+	Bytes  int    `json:"bytes"`
+	Region string `json:"region,omitempty"` // if they lie together, in which one
+	At     int    `json:"at,omitempty"`     // and where in it
+	Is     string `json:"is,omitempty"`     // "16": 8 bytes as a number, or the bytes themselves
+	Was    string `json:"was,omitempty"`
 }
 
 // most sentences between that about the change and those about its price.
@@ -109,7 +119,9 @@ func (c *comparison) story() []Sentence {
 			}
 		}
 	}
-	if s, ok := c.relieved(); ok && len(chosen) < most {
+	if s, ok := c.relieved(); ok && len(chosen) < most && !slices.ContainsFunc(chosen, func(x Sentence) bool {
+		return x.Text == s.Text
+	}) {
 		chosen = append(chosen, s)
 	}
 	slices.SortStableFunc(chosen, func(a, b Sentence) int { return int(a.At - b.At) })
