@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 func learnCommand() *cobra.Command {
 	var o learn.Options
-	var list, open, text bool
+	var list, open, text, progress bool
 	var docs, html, slides string
 	c := &cobra.Command{
 		Use:   "learn [LESSON]",
@@ -32,10 +33,19 @@ of the repository; docs/course has a course of two afternoons made of them.`,
   roce learn write --change drop:2         what if the ACK is lost?
   roce learn packets --change delay:1:10   packet 1 arrives 10 microseconds late
   roce learn write --json
-  roce learn --html lessons.html           all of them, to play with in a browser`,
-		Args: operands(0, 1),
+  roce learn --html lessons.html           all of them, to play with in a browser
+  roce learn --progress roce-lessons-*.json
+                                           a class: who has done what`,
+		Args: func(c *cobra.Command, args []string) error {
+			if progress {
+				return operands(1, math.MaxInt)(c, args)
+			}
+			return operands(0, 1)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
+			case progress:
+				return learn.Progress(c.OutOrStdout(), args)
 			case docs != "":
 				return learn.WriteDocs(docs)
 			case html != "":
@@ -64,7 +74,10 @@ of the repository; docs/course has a course of two afternoons made of them.`,
 	c.Flags().StringVar(&slides, "slides", "",
 		"write slides of a course (docs/course), made from the lessons, to a `file`")
 	c.Flags().StringVar(&docs, "docs", "", "write the lessons as pages to a `folder`")
-	c.MarkFlagsMutuallyExclusive("html", "slides", "docs", "list", "open", "text")
+	c.Flags().BoolVar(&progress, "progress", false,
+		"make a table of the files that students have saved from the page: roce learn --progress FILE...")
+	c.MarkFlagsMutuallyExclusive("progress", "json")
+	c.MarkFlagsMutuallyExclusive("progress", "html", "slides", "docs", "list", "open", "text")
 	c.AddCommand(quizCommand())
 	return c
 }
