@@ -14,7 +14,7 @@ import (
 
 func learnCommand() *cobra.Command {
 	var o learn.Options
-	var list, open, text, progress bool
+	var list, open, text bool
 	var docs, html, slides string
 	c := &cobra.Command{
 		Use:   "learn [LESSON]",
@@ -33,19 +33,10 @@ of the repository; docs/course has a course of two afternoons made of them.`,
   roce learn write --change drop:2         what if the ACK is lost?
   roce learn packets --change delay:1:10   packet 1 arrives 10 microseconds late
   roce learn write --json
-  roce learn --html lessons.html           all of them, to play with in a browser
-  roce learn --progress roce-lessons-*.json
-                                           a class: who has done what`,
-		Args: func(c *cobra.Command, args []string) error {
-			if progress {
-				return operands(1, math.MaxInt)(c, args)
-			}
-			return operands(0, 1)(c, args)
-		},
+  roce learn --html lessons.html           all of them, to play with in a browser`,
+		Args: operands(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case progress:
-				return learn.Progress(c.OutOrStdout(), args)
 			case docs != "":
 				return learn.WriteDocs(docs)
 			case html != "":
@@ -74,12 +65,24 @@ of the repository; docs/course has a course of two afternoons made of them.`,
 	c.Flags().StringVar(&slides, "slides", "",
 		"write slides of a course (docs/course), made from the lessons, to a `file`")
 	c.Flags().StringVar(&docs, "docs", "", "write the lessons as pages to a `folder`")
-	c.Flags().BoolVar(&progress, "progress", false,
-		"make a table of the files that students have saved from the page: roce learn --progress FILE...")
-	c.MarkFlagsMutuallyExclusive("progress", "json")
-	c.MarkFlagsMutuallyExclusive("progress", "html", "slides", "docs", "list", "open", "text")
-	c.AddCommand(quizCommand())
+	c.MarkFlagsMutuallyExclusive("html", "slides", "docs", "list", "open", "text")
+	c.AddCommand(quizCommand(), progressCommand())
 	return c
+}
+
+func progressCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "progress FILE...",
+		Short: "A class: a table of the files in which students have saved what they have done",
+		Long: `progress reads the files that students have saved from the page of "roce learn" (Progress, Save as a file), and has a line for each:
+lessons begun and walked to their end, questions answered, answered rightly, rightly at once, changes made, the day, and the lessons whose
+question is not right yet.`,
+		Example: `  roce learn progress roce-lessons-*.json`,
+		Args:    operands(1, math.MaxInt),
+		RunE: func(c *cobra.Command, args []string) error {
+			return learn.Progress(c.OutOrStdout(), args)
+		},
+	}
 }
 
 func quizCommand() *cobra.Command {

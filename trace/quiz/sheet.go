@@ -164,8 +164,8 @@ func rateTasks() []Task {
 		{Name: "S6", Question: sumOf("times", fmt.Sprintf("A line of 100 Gbit/s gives %d to RDMA and %d to sockets: "+
 			"the ratio?", sheetLine, sheetSockets), float64(sheetLine)/sheetSockets,
 			fmt.Sprintf("%d / %d = %s.", sheetLine, sheetSockets, Number(float64(sheetLine)/sheetSockets))),
-			Remark: fmt.Sprintf("Throughput gains far less than latency, and the %d are one connection's that "+
-				"a processor copies: several connections fill the line, too, for more of its time. The sheet's "+
+			Remark: fmt.Sprintf("Throughput gains far less than latency. %d is near what one processor copies: "+
+				"several, with a connection each, fill the line, too. The sheet's "+
 				"%d ms for 1 GiB (Q1) are %s Gbit/s.", sheetSockets, sheetSockets1G/1000,
 				Number(float64(gib)*8/(sheetSockets1G*1e3)))},
 	}

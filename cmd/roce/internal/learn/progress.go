@@ -1,6 +1,6 @@
 package learn
 
-// "roce learn --progress": the files that students have saved from the page, as a table for their
+// "roce learn progress": the files that students have saved from the page, as a table for their
 // teacher. trace/page/assets/progress.js writes them.
 
 import (
@@ -34,9 +34,9 @@ type progress struct {
 // progressKind is what a file says that it is, in its first version.
 const progressKind = "goroce progress"
 
-// Progress writes a line for each file: who, how many lessons were begun and walked to their end, how
-// many questions answered, rightly, and rightly at once, how many changes made, and what is not
-// right yet.
+// Progress writes a line for each file: who, how many lessons were begun and walked to their end,
+// how many questions answered, rightly, and rightly at once, how many changes made, and what is
+// not right yet.
 func Progress(out io.Writer, files []string) error {
 	all := make([]progress, len(files))
 	for i, file := range files {
