@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,19 @@ func (j *job) left(file string) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
+// variables are those that the steps before have set, each as NAME<<END, its value's lines, END.
+func (j *job) variables() (all []string) {
+	lines := j.left("env")
+	for len(lines) > 0 {
+		name, end, ok := strings.Cut(lines[0], "<<")
+		n := slices.Index(lines[1:], end)
+		require.True(j.t, ok && n >= 0, "%q", lines)
+		all = append(all, name+"="+strings.Join(lines[1:1+n], "\n"))
+		lines = lines[n+2:]
+	}
+	return all
+}
+
 // step is one that is not started yet.
 func (j *job) step(line string, env ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -72,7 +86,7 @@ func (j *job) step(line string, env ...string) *exec.Cmd {
 	path := strings.Join(append(j.left("path"), "/usr/bin", "/bin"), ":")
 	c.Env = append(c.Env, "RUNNER_TEMP="+j.temp, "GITHUB_ENV="+j.temp+"/env", "GITHUB_PATH="+j.temp+"/path",
 		"GITHUB_STEP_SUMMARY="+j.temp+"/summary", "HOME="+j.temp, "GOROCE_HUB_FOLDER="+j.temp+"/hub", "PATH="+path)
-	c.Env = append(append(c.Env, j.left("env")...), env...)
+	c.Env = append(append(c.Env, j.variables()...), env...)
 	return c
 }
 
@@ -118,6 +132,43 @@ func TestAction(t *testing.T) {
 		files, err := filepath.Glob(j.temp + "/roce-pcap/ibv_rc_pingpong-*-hub-127.85.*." + kind)
 		require.NoError(t, err)
 		require.Len(t, files, 6, "of the first two programs the two newest, of the others the only one")
+	}
+}
+
+// TestActionsRelease: which release the action takes, by its input and by how a workflow names it.
+// git and curl are played: the one lists tags, the other says what it would fetch.
+func TestActionsRelease(t *testing.T) {
+	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	const tag, none = "3333333333333333333333333333333333333333", "4444444444444444444444444444444444444444"
+	folder := t.TempDir()
+	for name, script := range map[string]string{
+		"git": "printf '%s\\t%s\\n' " + one + " refs/tags/v0.9.0 " + tag + " refs/tags/v1.10.0 " + two + " 'refs/tags/v1.10.0^{}' " +
+			two + " refs/tags/v1 " + two + " refs/tags/v1.9.0",
+		"curl": `echo "fetches $9"; exit 22`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	for _, c := range []struct{ version, ref, want string }{
+		{"v0.9.0", two, "/download/v0.9.0/roce"},
+		{"latest", one, "/latest/download/roce"},
+		{"0.9.0", one, `the input version is "0.9.0"`},
+		{"", "v0.9.0", "/download/v0.9.0/roce"},
+		{"", "v1", "/download/v1.10.0/roce"},
+		{"", one, "/download/v0.9.0/roce"},
+		{"", two, "/download/v1.10.0/roce"},
+		{"", tag, "/download/v1.10.0/roce"},
+		{"", none, "no release has its tag at " + none},
+		{"", "v7", "no release has its tag at v7"},
+		{"", "main", "/latest/download/roce"},
+		{"", "", "/latest/download/roce"},
+	} {
+		cmd := exec.Command("../setup-roce/install.sh")
+		cmd.Env = append(os.Environ(), "PATH="+folder+":/usr/bin:/bin", "RUNNER_TEMP="+t.TempDir(),
+			"ROCE_VERSION="+c.version, "ROCE_REF="+c.ref)
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), c.want, "%q %q", c.version, c.ref)
+		require.NotEqual(t, strings.Contains(string(out), "::error::"), strings.Contains(string(out), "fetches"), "%s", out)
 	}
 }
 

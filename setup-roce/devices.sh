@@ -13,6 +13,11 @@ for name in "${names[@]}"; do
 done
 pcap=$RUNNER_TEMP/roce-pcap
 mkdir -p "$pcap"
-changed=$(comm -z -13 <(env -0 | sort -z) <(roce run "${args[@]}" -- env -0 | sort -z) | grep -z -v '^_=' | tr '\0' '\n')
-[ -n "$changed" ] # roce has said why not
-printf '%s\nGOROCE_PCAP=%s\n' "$changed" "$pcap" >>"$GITHUB_ENV"
+mapfile -d '' changed < <(comm -z -13 <(env -0 | sort -z) <(roce run "${args[@]}" -- env -0 | sort -z) | grep -z -v '^_=')
+[ ${#changed[@]} -gt 0 ] # roce has said why not
+
+# A value ends where a line is that nobody can have put into it, so that none sets a second variable.
+end=roce-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+for variable in "${changed[@]}" "GOROCE_PCAP=$pcap"; do
+	printf '%s<<%s\n%s\n%s\n' "${variable%%=*}" "$end" "${variable#*=}" "$end"
+done >>"$GITHUB_ENV"

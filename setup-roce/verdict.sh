@@ -5,6 +5,9 @@ set -euo pipefail
 
 PATH=$RUNNER_TEMP/roce/bin:$PATH
 shopt -s nullglob
+most=1000000 # bytes of the summary, of which GitHub takes a mebibyte or nothing
+summary=$RUNNER_TEMP/roce-summary
+: >"$summary"
 captures=("$RUNNER_TEMP"/roce-pcap/*.pcapng)
 if [ ${#captures[@]} = 0 ]; then
 	echo "No program of this job has opened a device of roce's."
@@ -15,13 +18,20 @@ for file in "${captures[@]}"; do
 		echo "::group::$(basename "$file")"
 		cat "$file.txt"
 		echo "::endgroup::"
-		{ # of which GitHub takes a megabyte
+		{
 			echo "#### $(basename "$file")"
 			head -c 16384 "$file.txt" | sed 's/^/    /'
 			echo
-		} >>"$GITHUB_STEP_SUMMARY"
+		} >>"$summary"
 	else # such as one without a packet
 		cat "$file.txt"
 		rm "$file.txt"
 	fi
 done
+if [ "$(wc -c <"$summary")" -gt $most ]; then
+	head -c $most "$summary" | sed '$d' # the last line may be half of one
+	printf '\nThere is no room for the rest: it is in the log, and beside the captures in the artifact.\n'
+else
+	cat "$summary"
+fi >>"$GITHUB_STEP_SUMMARY"
+rm "$summary"

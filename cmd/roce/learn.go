@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -65,8 +66,23 @@ of the repository; docs/course has a course of two afternoons made of them.`,
 		"write slides of a course (docs/course), made from the lessons, to a `file`")
 	c.Flags().StringVar(&docs, "docs", "", "write the lessons as pages to a `folder`")
 	c.MarkFlagsMutuallyExclusive("html", "slides", "docs", "list", "open", "text")
-	c.AddCommand(quizCommand())
+	c.AddCommand(quizCommand(), progressCommand())
 	return c
+}
+
+func progressCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "progress FILE...",
+		Short: "A class: a table of the files in which students have saved what they have done",
+		Long: `progress reads the files that students have saved from the page of "roce learn" (Progress, Save as a file), and has a line for each:
+lessons begun and walked to their end, questions answered, answered rightly, rightly at once, changes made, the day, and the lessons whose
+question is not right yet.`,
+		Example: `  roce learn progress roce-lessons-*.json`,
+		Args:    operands(1, math.MaxInt),
+		RunE: func(c *cobra.Command, args []string) error {
+			return learn.Progress(c.OutOrStdout(), args)
+		},
+	}
 }
 
 func quizCommand() *cobra.Command {

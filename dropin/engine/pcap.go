@@ -107,7 +107,9 @@ func (t *tape) at(number int) string {
 func (t *tape) begin() {
 	t.number++
 	t.written = 0
-	if t.file, t.err = os.Create(t.at(t.number)); t.err == nil {
+	// Packets have what the program sends, which is nobody else's.
+	t.file, t.err = os.OpenFile(t.at(t.number), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if t.err == nil {
 		t.sink, t.err = capture.NewPcapng(t)
 	}
 }

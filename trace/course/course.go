@@ -62,7 +62,7 @@ var Plan = []Afternoon{
 		{30, "A packet is lost", "lost-packet lost-ack lost-atomic", ""},
 		{15, "Break", "", ""},
 		{30, "Where the time goes", "timeline poll-or-sleep", "D1 to D4, T1, T2, Q1"},
-		{35, "Lab: RDMA beside sockets", "", "labs 2 and 3; S1 to S5"},
+		{35, "Lab: RDMA beside sockets", "", "labs 2 and 3; S1 to S6"},
 		{25, "What tutorials get wrong", "myth-opcodes myth-status-5 myth-poll", ""},
 		{15, "When to, when not", "when-not capabilities", ""},
 	}},

@@ -40,7 +40,7 @@ var Parts = []Part{
 		{Name: "The program: device, PD, CQ, QP, MR", Lessons: "myth-cq-pd myth-reset",
 			Remark: "its queue pair is never taken to RTS, so its WRITE would be refused"},
 		{Name: "Writing, then polling", Lessons: "write myth-poll"},
-		{Name: "Latency and throughput beside sockets", Lessons: "timeline when-not", Tasks: "S4 S5",
+		{Name: "Latency and throughput beside sockets", Lessons: "timeline when-not", Tasks: "S4 S5 S6",
 			Commands: "roce perf sockets"},
 	}},
 	{"Practice", []Item{

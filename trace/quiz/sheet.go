@@ -161,6 +161,13 @@ func rateTasks() []Task {
 			"smallest ratio?",
 			10.0/2, fmt.Sprintf("10 / 2 = %s; the largest is 25 / 1 = %s.", Number(10.0/2), Number(25.0))),
 			Remark: "\"10 to 25 times\" divides both by 1."},
+		{Name: "S6", Question: sumOf("times", fmt.Sprintf("A line of 100 Gbit/s gives %d to RDMA and %d to sockets: "+
+			"the ratio?", sheetLine, sheetSockets), float64(sheetLine)/sheetSockets,
+			fmt.Sprintf("%d / %d = %s.", sheetLine, sheetSockets, Number(float64(sheetLine)/sheetSockets))),
+			Remark: fmt.Sprintf("Throughput gains far less than latency. %d is near what one processor copies: "+
+				"several, with a connection each, fill the line, too. The sheet's "+
+				"%d ms for 1 GiB (Q1) are %s Gbit/s.", sheetSockets, sheetSockets1G/1000,
+				Number(float64(gib)*8/(sheetSockets1G*1e3)))},
 	}
 }
 
