@@ -67,7 +67,8 @@ func TestUntrueValues(t *testing.T) {
 		falls  []string
 		stays  string
 	}{
-		{"torn-read", world.Delay, 1, []string{"What A has is neither", "was read before that", "sees that they differ"}, "Now it has 2 and 2"},
+		{"torn-read", world.Delay, 1, []string{"What A has is neither", "was read before that", "sees that they differ"},
+			"Now it has 2 and 2"},
 		{"torn-read", world.Drop, 1, []string{"What A has is neither", "sees that they differ"}, "Now it has 2 and 2"},
 		{"atomic-covers", world.Drop, 1, []string{"it is 15", "brings back the 10", "A's 5 are lost"}, "B's program loads it"},
 		{"atomic-covers", world.Delay, 1, []string{"it is 15", "brings back the 10", "A's 5 are lost"}, "B's program loads it"},

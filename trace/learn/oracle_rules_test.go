@@ -279,7 +279,8 @@ var reasonTruths = map[string]truth{
 		}
 		was := slices.ContainsFunc(o.before.Packets, func(x world.Packet) bool { return is(&x, s.Host, s.Before) })
 		return first(must(was, "no NAK leaves at %d without the change", s.Before), must(is(nak, s.Host, s.At), "nor at %d", s.At),
-			must(o.before.Packets[p.N-1].Arrived == s.Before || o.before.Packets[p.N-1].Again == s.Before, "packet %d comes elsewhere", p.N),
+			must(o.before.Packets[p.N-1].Arrived == s.Before || o.before.Packets[p.N-1].Again == s.Before,
+				"packet %d comes elsewhere", p.N),
 			arrives(by, s.Host, s.At), must(s.For == s.At-s.Before, "not the difference"),
 			must(wire.PSN(by.PSN).Sub(wire.PSN(s.Want)) > 0 && by.From == p.From, "packet %d shows nothing", by.N))
 	},

@@ -46,7 +46,8 @@ func (c *comparison) change() Sentence {
 	default:
 		s.Rule, s.At, s.Text = "delivered", p.Arrived, fmt.Sprintf("arrives as it was sent, at %s.", at(p.Arrived))
 		if p.To >= 0 && c.drops(p) {
-			s.Text = fmt.Sprintf("arrives as it was sent, at %s, and %s's device drops it.", at(p.Arrived), c.name(p.To))
+			s.Text = fmt.Sprintf("arrives as it was sent, at %s, and %s's device drops it.", at(p.Arrived),
+				c.name(p.To))
 		}
 		if x := c.twin(p); x != nil && x.Fate == world.Lost {
 			s.Rule = "saved"

@@ -124,6 +124,10 @@ func (c *comparison) story() []Sentence {
 	}) {
 		chosen = append(chosen, s)
 	}
+	if s, ok := c.full(); ok && len(chosen) == most && billOf(c.after).last < billOf(c.before).last &&
+		!slices.ContainsFunc(chosen, func(x Sentence) bool { return x.Rule == s.Rule }) {
+		chosen[most-1] = s // what was done about a loss does not say why it is over sooner
+	}
 	slices.SortStableFunc(chosen, func(a, b Sentence) int { return int(a.At - b.At) })
 	return chosen
 }
