@@ -132,6 +132,10 @@ func TestAction(t *testing.T) {
 		files, err := filepath.Glob(j.temp + "/roce-pcap/ibv_rc_pingpong-*-hub-127.85.*." + kind)
 		require.NoError(t, err)
 		require.Len(t, files, 6, "of the first two programs the two newest, of the others the only one")
+		if info, err := os.Stat(files[0]); kind == "pcapng" {
+			require.NoError(t, err)
+			require.Equal(t, os.FileMode(0o600), info.Mode(), "payloads are their user's")
+		}
 	}
 }
 
@@ -198,4 +202,7 @@ func TestContainers(t *testing.T) {
 	require.Regexp(t, `roce0 is hub:eth0 \(10\.77\.0\.1`, string(out))
 	require.Regexp(t, `GID: .*10:77:00:02\n remote .*\n GID: .*10:77:00:01`, string(out))
 	require.Equal(t, 2, strings.Count(string(out), " 500 "), "%s", out)
+	out, err = as("unshare -rnm " + script + "/containers.sh $PWD/roce-linux/bin/roce false").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "the server has ended, and never listened: false")
 }
