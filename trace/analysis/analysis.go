@@ -36,7 +36,7 @@ type Flow struct {
 	CNPs         uint64 // congestion notifications: they slow the other way down
 	BadICRC      uint64
 	Malformed    uint64
-	SeenTwice    uint64 // the same packet, captured at another place
+	SeenTwice    uint64 // the same packet, captured at another place or by a mirror
 	PathMTU      int    // 0: not known
 	Requests     Requests
 	Responses    Responses
@@ -46,16 +46,12 @@ type Flow struct {
 
 	order  int // of appearance
 	point  point
+	since  int64  // how long before the packet at hand an equal one was seen; -1: none was
+	twins  uint64 // equal packets at about the same distance
+	apart  int64  // that distance
 	req    requester
 	latest *Finding // of the packet at hand
 	drawn  *Graph   // nil: none is wanted
-}
-
-// point is where a packet was captured: machines that capture on all interfaces see some twice.
-type point struct {
-	name      string
-	number    int
-	direction trace.Direction
 }
 
 // Analysis is what is known so far. It is not for concurrent use.
@@ -71,6 +67,7 @@ type Analysis struct {
 	first, last int64
 	flows       map[flowKey]*Flow
 	between     map[[2]wire.GID][]*Flow // flows that have no Peer yet
+	copies      copies
 	cm          connections
 	recorded    map[uint32]*Recorded // by queue pair
 	inFlight    int                  // messages of all flows
@@ -82,6 +79,7 @@ func New() *Analysis {
 	return &Analysis{
 		flows:    map[flowKey]*Flow{},
 		between:  map[[2]wire.GID][]*Flow{},
+		copies:   copies{newest: map[twin]sighting{}},
 		cm:       connections{asked: map[commKey]asked{}},
 		recorded: map[uint32]*Recorded{},
 	}
@@ -134,10 +132,11 @@ func (a *Analysis) take(f *Flow, p *trace.Packet) (twice bool) {
 			"section 3", see(p).as("it has the ICRC 0x%08x, and its bytes make another", p.Wire.ICRC()))
 		return false
 	}
-	if !f.counts(p) {
+	if a.copies.copied(f, p) {
 		f.SeenTwice++
 		return true
 	}
+	f.point = place(p)
 	a.count(f, p)
 	switch op := p.Wire.Op; {
 	case op.Flags&wire.OpCNP != 0:
@@ -192,23 +191,6 @@ func (a *Analysis) flowOf(k flowKey) *Flow {
 		}
 	}
 	return f
-}
-
-// counts says whether this is the place of the flow's packets, and not one where they were captured
-// once more. A flow's place is where its first packet was seen; it moves if another has something
-// new.
-func (f *Flow) counts(p *trace.Packet) bool {
-	at := point{p.Name, p.Interface, p.Direction}
-	if f.Packets == 0 || at == f.point {
-		f.point = at
-		return true
-	}
-	if f.Service != wire.ServiceUD && p.Wire.Op.Flags&wire.OpRequest != 0 && f.req.begun &&
-		p.Wire.BTH.PSN().Sub(f.req.next) >= 0 {
-		f.point = at
-		return true
-	}
-	return false
 }
 
 // count takes what every packet has.

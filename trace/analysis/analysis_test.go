@@ -143,16 +143,18 @@ var shown = []struct {
 		k.send(fromA, wire.RCSendOnly, 5, 1, nil)
 		k.now += 67_000_000
 		k.send(fromA, wire.RCSendOnly, 5, 1, nil)
+		k.now += 10_000
 		return k.send(fromA, wire.RCSendOnly, 5, 1, nil)
-	}, "nothing was acknowledged for 67ms (a guess); for the 2nd time", "section 4.7", "went back 2 × after silence"},
+	}, "nothing was acknowledged for 67.01ms (a guess); for the 2nd time", "section 4.7", "went back 2 × after silence"},
 	{"retries in vain", func(k *talk) (r Remark) {
 		k.send(fromA, wire.RCSendOnly, 4, 1, nil)
 		k.ack(4)
 		for range 8 {
+			k.now += 10_000_000
 			r = k.send(fromA, wire.RCSendOnly, 5, 1, nil)
 		}
 		return r
-	}, "for the 7th time", "section 4.7", "the oldest is the SEND of packet 3; PSN 5 was sent again 7 times in vain: with retry_cnt 7"},
+	}, "for the 7th time", "section 4.7", "the oldest is the SEND of packet 3; PSN 5 was sent again 7 times in vain: if the timer did it each time, retry_cnt 7 ends it"},
 	{"refused", func(k *talk) Remark {
 		k.send(fromA, wire.RCWriteOnly, 5, 1, wants(1))
 		return k.send(fromB, wire.RCAcknowledge, 5, 0, says(wire.SynNAKAccess))

@@ -212,7 +212,9 @@ func (f *Flow) Verdict() string {
 		left += f.Peer.unacknowledged()
 	}
 	text := verdict(n)
-	if left > 0 {
+	if left == 1 {
+		text += "; 1 message is not acknowledged at the end"
+	} else if left > 1 {
 		text += fmt.Sprintf("; %d messages are not acknowledged at the end", left)
 	}
 	return text
@@ -220,6 +222,9 @@ func (f *Flow) Verdict() string {
 
 // Verdict says in a line what was found of all flows.
 func (a *Analysis) Verdict() string {
+	if a.Packets == 0 {
+		return "none: there is no packet of RoCE"
+	}
 	var n [numWeights]uint64
 	bad := 0
 	for _, f := range a.Flows {

@@ -94,8 +94,8 @@ func (r *Recorded) words() string {
 	for _, x := range []struct {
 		n    uint64
 		what string
-	}{{r.Requests, "requests began"}, {r.Back, "times back"}, {r.Waits, "waits for the peer's receives"},
-		{r.Gaps, "reports of what was missing"}, {r.Timers, "deadlines"}, {r.GaveUp, "times no retry was left"}} {
+	}{{r.Requests, "requests began"}, {r.Back, "× back"}, {r.Waits, "waits for the peer's receives"},
+		{r.Gaps, "reports of what was missing"}, {r.Timers, "deadlines"}, {r.GaveUp, "× no retry was left"}} {
 		if x.n > 0 {
 			text = append(text, fmt.Sprintf("%d %s", x.n, x.what))
 		}

@@ -99,7 +99,7 @@ func (w *writer) way(name string, f *Flow) {
 	}
 	if n := f.unacknowledged(); n > 0 {
 		m := f.req.flight.at(0)
-		w.line("    %d not acknowledged at the end: the oldest is the %v of packet %d%s", n, m.kind, m.number, tried(f))
+		w.line("    %d not acknowledged at the end: the oldest is the %v of packet %d%s", n, m.kind, m.number, w.tried(f))
 	}
 	for c := range numCauses {
 		if r.Retries[c] > 0 {
@@ -140,17 +140,38 @@ func (f *Flow) totals() []counted {
 		{s.Unexpected, "responses to requests that are not in the capture"},
 		{f.Marked, "packets marked by a switch (congestion experienced)"},
 		{f.CNPs, "CNPs: the receiver of these is to send more slowly"},
-		{f.BadICRC, "packets with a wrong ICRC"}, {f.SeenTwice, "packets captured at a second place"},
+		{f.BadICRC, "packets with a wrong ICRC"}, {f.SeenTwice, "copies of packets, captured at a second place or by a mirror: left out"},
 	}
 }
 
-// tried says how often the oldest packet was sent in vain.
-func tried(f *Flow) string {
-	if f.req.times == 0 {
+// maxRetries is the most that a retry_cnt can be: it has 3 bits.
+const maxRetries = 7
+
+// tried says how often the oldest packet was sent in vain. What the device has recorded wins.
+func (w *writer) tried(f *Flow) string {
+	n := f.req.times
+	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; PSN %v was sent again %d times in vain: with retry_cnt %d that ends it with "+
-		"IBV_WC_RETRY_EXC_ERR (12), section 4.7", f.req.again, f.req.times, f.req.times)
+	text := fmt.Sprintf("; PSN %v was sent again %s in vain", f.req.again, times(n))
+	const end = "IBV_WC_RETRY_EXC_ERR (12), section 4.7"
+	switch r := w.study.RecordedOf(f); {
+	case r != nil && r.GaveUp > 0:
+		return text + ", and the device has recorded that no retry was left: " + end
+	case r != nil && r.Requests+r.Timers > 0:
+		return text + ", and the device has not recorded that it gave up"
+	case n > maxRetries:
+		return text + fmt.Sprintf(": not all of it by the timer, as retry_cnt is %d at most; when none is left it ends "+
+			"with %s", maxRetries, end)
+	}
+	return text + fmt.Sprintf(": if the timer did it each time, retry_cnt %d ends it with %s", n, end)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func (w *writer) findings(f *Flow) {
@@ -167,7 +188,7 @@ func (w *writer) datagrams(f *Flow) {
 	w.line("\nUD %v qp 0x%06x > %v qp 0x%06x: %d packets, %s%s", f.Src.Addr().Unmap(), f.SrcQP, f.Dst.Addr().Unmap(),
 		f.DestQP, f.Packets, size(f.Payload), rate(f))
 	if f.SeenTwice > 0 {
-		w.line("    %d packets captured at a second place", f.SeenTwice)
+		w.line("    %d copies of packets, captured at a second place or by a mirror: left out", f.SeenTwice)
 	}
 	w.recorded(w.study.RecordedOf(f))
 	w.findings(f)

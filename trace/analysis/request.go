@@ -257,8 +257,10 @@ func (f *Flow) doubtful(p *trace.Packet, psn wire.PSN, c Cause, by seen) bool {
 		return others || i < 0 || p.Time > q.refusals[i].until+2*q.trip
 	case AfterReport:
 		return others || p.Time-by.at > 2*q.trip
+	case AfterLoss:
+		return f.since >= 0 && f.since < doubtfulTwin // or is it a mirror's copy?
 	case AfterSilence:
-		return others || p.Time-q.progress <= 4*q.trip || p.Time == q.progress
+		return others || f.since >= 0 && f.since < doubtfulTwin || p.Time-q.progress <= 4*q.trip || p.Time == q.progress
 	}
 	return false
 }

@@ -17,28 +17,90 @@ type pairing struct {
 	there, back [2][]*sighting
 }
 
-// once returns the time in the second capture less that in the first of packets that occur once in
-// each.
-func once(seen [2][]*sighting) (steps []int64) {
+// step is the time of a packet in the second capture less that in the first.
+type step struct{ at, length int64 }
+
+// steps are of the packets that occur once in each capture.
+func steps(seen [2][]*sighting) (all []step) {
 	count := map[key][2]int{}
-	for c, all := range seen {
-		for _, s := range all {
+	at := map[key]int64{}
+	for c, list := range seen {
+		for _, s := range list {
 			n := count[s.key]
 			n[c]++
 			count[s.key] = n
+			if c == 0 {
+				at[s.key] = s.time
+			}
 		}
-	}
-	at := map[key]int64{}
-	for _, s := range seen[0] {
-		at[s.key] = s.time
 	}
 	for _, s := range seen[1] {
 		if count[s.key] == [2]int{1, 1} {
-			steps = append(steps, s.time-at[s.key])
+			all = append(all, step{at[s.key], s.time - at[s.key]})
 		}
 	}
-	slices.Sort(steps)
-	return steps
+	return all
+}
+
+// once returns the lengths of the steps, the shortest first.
+func once(seen [2][]*sighting) (lengths []int64) {
+	for _, s := range steps(seen) {
+		lengths = append(lengths, s.length)
+	}
+	slices.Sort(lengths)
+	return lengths
+}
+
+// drift fits a line to the steps of both ways: how fast the second clock runs away from the first,
+// and the time at which that does not count. 0: there is nothing to fit it to.
+func (p *pairing) drift() (rate float64, from int64) {
+	var over, under float64
+	for _, seen := range [][2][]*sighting{p.there, p.back} {
+		all := steps(seen)
+		if len(all) < 3 {
+			continue
+		}
+		if from == 0 {
+			from = all[0].at
+		}
+		var at, length float64
+		for _, s := range all {
+			at += float64(s.at-from) / float64(len(all))
+			length += float64(s.length-all[0].length) / float64(len(all))
+		}
+		for _, s := range all {
+			x := float64(s.at-from) - at
+			over += x * (float64(s.length-all[0].length) - length)
+			under += x * x
+		}
+	}
+	if under == 0 {
+		return 0, 0
+	}
+	return over / under, from
+}
+
+// straighten takes a drift out of the second capture's times, if without it packets would come
+// before they were sent.
+func (p *pairing) straighten(span *[2][2]int64) (rate float64) {
+	first, _, _ := p.sends()
+	c := clock(p.there, p.back)
+	if c == nil || (c.RoundTrip >= 0) == (first == 0) && c.RoundTrip != 0 {
+		return 0
+	}
+	rate, from := p.drift()
+	if rate == 0 {
+		return 0
+	}
+	right := func(t *int64) { *t -= int64(rate * float64(*t-from)) }
+	for _, seen := range [][2][]*sighting{p.there, p.back} {
+		for _, s := range seen[1] {
+			right(&s.time)
+		}
+	}
+	right(&span[1][0])
+	right(&span[1][1])
+	return rate
 }
 
 // sends says which capture is the sender's, of packets that go there: by what the captures say of

@@ -6,6 +6,7 @@ package diff
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goroce/goroce/trace"
 	"github.com/goroce/goroce/wire"
@@ -77,6 +78,7 @@ func (d *Diff) Add(capture int, p *trace.Packet) error {
 // Result is what was found out. Captures are A and B.
 type Result struct {
 	Packets [2]int `json:"packets"`
+	Same    bool   `json:"same"` // both have the same packets at the same times
 	Pairs   []Pair `json:"pairs"`
 }
 
@@ -94,8 +96,11 @@ type Pair struct {
 // way are too long by the same time, at most RoundTrip/2, and those of the other too short by as
 // much.
 type Clock struct {
-	Offset    int64 `json:"offset_ns"`     // how far B's is ahead of A's
-	RoundTrip int64 `json:"round_trip_ns"` // the fastest there and the fastest back
+	Offset    int64   `json:"offset_ns"`     // how far B's is ahead of A's
+	RoundTrip int64   `json:"round_trip_ns"` // the fastest there and the fastest back
+	Drift     float64 `json:"drift_ppm"`     // how fast B's runs away from A's: a line, taken out; 0: none was seen
+	Guess     bool    `json:"guess"`         // there is a drift: Offset is that of one moment
+	Unsteady  bool    `json:"unsteady"`      // and it is no line: nothing is known of delays
 }
 
 // Way is what went from one address to the other.
@@ -104,6 +109,7 @@ type Way struct {
 	To       string  `json:"to"`
 	Sent     int     `json:"sent"`    // in the sender's capture
 	Arrived  int     `json:"arrived"` // of these, in the receiver's
+	Guess    bool    `json:"guess"`   // alike packets follow each other so closely that another could be missing
 	Outside  int     `json:"outside"` // of these, before or behind all that the other capture has
 	Lost     []Event `json:"lost"`
 	Twice    []Event `json:"twice"`
@@ -111,7 +117,7 @@ type Way struct {
 	Marked   []Event `json:"marked"`
 	Damaged  []Event `json:"damaged"`
 	Strange  []Event `json:"only_at_receiver"` // the sender's capture does not have them
-	Delay    *Delay  `json:"delay_ns"`         // nil: nothing arrived
+	Delay    *Delay  `json:"delay_ns"`         // nil: nothing arrived, or clocks are unsteady
 }
 
 // Delay is how long packets took. Without a Clock they are counted from the fastest.
@@ -155,30 +161,32 @@ func (d *Diff) Compare() *Result {
 			}
 		}
 	}
+	r.Same = len(d.seen[0]) > 0 && slices.Equal(d.seen[0], d.seen[1])
+	seen, span := d.gather(), d.span()
 	for i, w := range d.ways {
 		back, both := d.index[way{w.dst, w.src}]
 		if both && int(back) < i {
 			continue
 		}
-		p := pairing{there: d.gather(int32(i)), name: w}
+		p := pairing{there: seen[i], name: w}
 		if both && w.src != w.dst {
-			p.back = d.gather(back)
+			p.back = seen[back]
 		}
 		if len(p.there[0]) == 0 && len(p.back[0]) == 0 || len(p.there[1]) == 0 && len(p.back[1]) == 0 {
 			continue // only one capture has it
 		}
-		r.Pairs = append(r.Pairs, p.compare(d.span()))
+		r.Pairs = append(r.Pairs, p.compare(span))
 	}
 	return r
 }
 
-// gather returns the packets of a way in both captures, in their order.
-func (d *Diff) gather(w int32) (all [2][]*sighting) {
+// gather returns the packets of each way in both captures, in their order.
+func (d *Diff) gather() [][2][]*sighting {
+	all := make([][2][]*sighting, len(d.ways))
 	for c := range d.seen {
 		for i := range d.seen[c] {
-			if d.seen[c][i].way == w {
-				all[c] = append(all[c], &d.seen[c][i])
-			}
+			s := &d.seen[c][i]
+			all[s.way][c] = append(all[s.way][c], s)
 		}
 	}
 	return all

@@ -24,6 +24,10 @@ func (r *Result) WriteJSON(out io.Writer) error {
 func (r *Result) Write(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "A: %d packets of RoCE; B: %d\n", r.Packets[0], r.Packets[1])
+	if r.Same {
+		b.WriteString("both files have the same packets at the same times: one capture twice says nothing of what is " +
+			"between two ends\n")
+	}
 	if len(r.Pairs) == 0 {
 		b.WriteString("no two addresses talk to each other in both captures\n")
 	}
@@ -40,7 +44,14 @@ func (p *Pair) write(b *strings.Builder) {
 		b.WriteString(" (a guess)")
 	}
 	b.WriteByte('\n')
-	if c := p.Clock; c != nil {
+	if c := p.Clock; c != nil && c.Unsteady {
+		b.WriteString("  the clocks drift, and by no line: packets would come before they were sent, and nothing is said " +
+			"of delays (a guess)\n")
+	} else if c != nil {
+		if c.Drift != 0 {
+			fmt.Fprintf(b, "  the clocks drift: B's gains %.3g ppm on A's, by the line that fits best; it is taken out "+
+				"(a guess)\n", c.Drift)
+		}
 		fmt.Fprintf(b, "  B's clock is %s; the fastest packets there and back take %s together\n", apart(c.Offset),
 			short(c.RoundTrip))
 		fmt.Fprintf(b, "  delays are right up to a constant: the fastest packet of each way is taken to need %s. If "+
@@ -79,6 +90,10 @@ func short(ns int64) string {
 func (w *Way) write(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s to %s: %d sent, %d arrived, %d lost, %d came twice, %d were overtaken\n", w.From, w.To, w.Sent,
 		w.Arrived, len(w.Lost), len(w.Twice), len(w.Overtook))
+	if w.Guess {
+		b.WriteString("    packets that are alike follow each other within the time that one may need: which of them " +
+			"is missing is a guess\n")
+	}
 	if w.Outside > 0 {
 		fmt.Fprintf(b, "    of %d nothing is known: the other capture begins later or ends before them\n", w.Outside)
 	}

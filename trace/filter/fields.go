@@ -29,6 +29,7 @@ type field struct {
 	kind  kind
 	parts []string                                       // fields of package trace, "BTH.psn"
 	get   func(f *Filter, p *trace.Packet) (value, bool) // of others
+	words []string                                       // that it can be, nil: any
 }
 
 // Wireshark has Wireshark's names of the fields of package trace, each as "header.field".
@@ -124,43 +125,68 @@ var headers = map[string][]string{
 
 // others are of the record, or what only we know of a packet.
 var others = []field{
-	{"frame.number", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Number), true }},
-	{"frame.len", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Length), true }},
-	{"frame.cap_len", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+	{name: "frame.number", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Number), true }},
+	{name: "frame.len", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Length), true }},
+	{name: "frame.cap_len", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		return num(len(p.Data) - p.Cut), true
 	}},
-	{"frame.time_relative", seconds, nil, func(f *Filter, p *trace.Packet) (value, bool) {
+	{name: "frame.time_relative", kind: seconds, get: func(f *Filter, p *trace.Packet) (value, bool) {
 		return value{n: order(p.Time - f.first)}, true
 	}},
-	{"frame.time_epoch", seconds, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+	{name: "frame.time_epoch", kind: seconds, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		return value{n: order(p.Time)}, true
 	}},
-	{"frame.interface_name", text, nil, said(func(p *trace.Packet) string { return p.Name })},
-	{"frame.comment", text, nil, said(func(p *trace.Packet) string { return p.Comment })},
-	{"frame.packet_flags_direction", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+	{name: "frame.interface_name", kind: text, get: said(func(p *trace.Packet) string { return p.Name })},
+	{name: "frame.comment", kind: text, get: said(func(p *trace.Packet) string { return p.Comment })},
+	{name: "frame.packet_flags_direction", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		return num(int(p.Direction)), p.Direction != 0
 	}},
-	{"roce.src", address, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+	{name: "roce.src", kind: address, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		src, _ := p.GIDs()
 		return value{b: src[:]}, !src.IsZero()
 	}},
-	{"roce.dst", address, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+	{name: "roce.dst", kind: address, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		_, dst := p.GIDs()
 		return value{b: dst[:]}, !dst.IsZero()
 	}},
-	{"roce.kind", text, nil, said(func(p *trace.Packet) string { return p.Kind.String() })},
-	{"roce.icrc", text, nil, said(func(p *trace.Packet) string {
+	{name: "roce.kind", kind: text, get: said(func(p *trace.Packet) string { return p.Kind.String() }),
+		words: words(trace.Bare)},
+	{name: "roce.icrc", kind: text, get: said(func(p *trace.Packet) string {
 		if !p.Parsed {
 			return ""
 		}
 		return p.ICRC.String()
-	})},
-	{"roce.problem", text, nil, said(func(p *trace.Packet) string { return p.Problem })},
-	{"roce.line", text, nil, said(func(p *trace.Packet) string { return string(p.AppendLine(nil)) })},
-	{"roce.part", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Part), p.Part > 0 }},
-	{"roce.payload_len", number, nil, func(_ *Filter, p *trace.Packet) (value, bool) {
+	}), words: words(trace.ICRCUnchecked)},
+	{name: "roce.problem", kind: text, get: said(func(p *trace.Packet) string { return p.Problem })},
+	{name: "roce.line", kind: text, get: said(func(p *trace.Packet) string { return string(p.AppendLine(nil)) })},
+	{name: "roce.part", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Part), p.Part > 0 }},
+	{name: "roce.payload_len", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		return num(len(p.Wire.Payload)), p.Parsed
 	}},
+}
+
+// words are those of all values up to the last.
+func words[T interface {
+	~uint8 | ~int
+	String() string
+}](last T) (all []string) {
+	for x := T(0); x <= last; x++ {
+		all = append(all, x.String())
+	}
+	return all
+}
+
+// widths are how many bits fields have.
+var widths = map[string]int{
+	"infiniband.bth.psn": 24, "infiniband.bth.destqp": 24, "infiniband.bth.p_key": 16, "infiniband.bth.padcnt": 2,
+	"infiniband.bth.tver": 4, "infiniband.bth.se": 1, "infiniband.bth.m": 1, "infiniband.bth.a": 1,
+	"roce.bth.fecn": 1, "roce.bth.becn": 1, "roce.qp": 24, "infiniband.deth.srcqp": 24, "infiniband.deth.q_key": 32,
+	"infiniband.aeth.msn": 24, "infiniband.aeth.syndrome": 8, "infiniband.reth.r_key": 32,
+	"infiniband.reth.dmalen": 32, "infiniband.immdt": 32, "infiniband.ieth": 32, "infiniband.invariant.crc": 32,
+	"ip.version": 4, "ip.hdr_len": 8, "ip.dsfield": 8, "ip.len": 16, "ip.id": 16, "ip.flags": 8, "ip.ttl": 8,
+	"ip.proto": 8, "ip.checksum": 16, "ipv6.version": 4, "ipv6.tclass": 8, "ipv6.flow": 20, "ipv6.plen": 16,
+	"ipv6.nxt": 8, "ipv6.hlim": 8, "udp.port": 16, "udp.srcport": 16, "udp.dstport": 16, "udp.length": 16,
+	"udp.checksum": 16, "vlan.id": 12, "vlan.priority": 3, "eth.type": 16,
 }
 
 // said is a text of a packet, which is not there if it is empty.

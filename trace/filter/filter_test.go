@@ -90,6 +90,10 @@ func TestErrors(t *testing.T) {
 		{"infiniband.bth.psn contains 5", 28, "neither a text nor bytes"},
 		{"eth.src == zz", 11, "no bytes"},
 		{"ip && §", 6, "begins neither a name nor a value"},
+		{"infiniband.bth.psn == 0x1ffffffff", 22, "the field has 24 bits, up to 0xffffff"},
+		{"ip.src == fe80::1", 10, "is of the other family"},
+		{`infiniband.bth.psn == "5"`, 22, "a number has no quotation marks"},
+		{"roce.icrc == bad", 13, `"bad" is none of its words`},
 		{"ip &&", 5, "the expression ends where a field is expected"},
 	} {
 		_, err := Parse(c.expression)

@@ -151,18 +151,31 @@ func (p *parser) value(x *field, ordered bool) (*operand, error) {
 	o, err := &operand{kind: x.kind}, error(nil)
 	switch x.kind {
 	case number:
-		o.n, err = numberOf(w.text)
+		if o.n, err = numberOf(w.text); w.quoted {
+			err = fmt.Errorf("%q is a text: a number has no quotation marks", cut(w.text))
+		}
+		if bits := widths[x.name]; err == nil && bits > 0 && bits < 64 && o.n >= 1<<bits {
+			err = fmt.Errorf("%s is too large: the field has %d bits, up to %#x", w.text, bits, uint64(1)<<bits-1)
+		}
 	case opcode:
-		o.n, err = opcodeOf(w.text)
+		if o.n, err = opcodeOf(w.text); err == nil && o.n > 0xff {
+			err = fmt.Errorf("%s is too large: an opcode has 8 bits", w.text)
+		}
 	case seconds:
 		o.n, err = secondsOf(w.text)
 	case octets:
 		o.b, err = bytesOf(w)
 	case text:
-		o.b = []byte(w.text)
+		if o.b = []byte(w.text); x.words != nil && !slices.Contains(x.words, w.text) {
+			err = fmt.Errorf("%q is none of its words, which are %s", cut(w.text), strings.Join(x.words, ", "))
+		}
 	case address:
 		if o.net, err = networkOf(w.text); err == nil && ordered && o.network() {
 			err = fmt.Errorf("a network has no order: compare with an address")
+		}
+		if six := strings.HasPrefix(x.name, "ipv6."); err == nil && (six || strings.HasPrefix(x.name, "ip.")) &&
+			o.net.Addr().Is4() == six {
+			err = fmt.Errorf("%s is of the other family: ip. has addresses of IPv4, ipv6. of IPv6, roce. of both", w.text)
 		}
 	}
 	if err != nil {

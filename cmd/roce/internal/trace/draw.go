@@ -28,7 +28,7 @@ func Analyze(ctx context.Context, out io.Writer, name string, c Choice, asJSON b
 		return nil
 	})
 	var damage *trace.DamageError
-	if err != nil && !errors.As(err, &damage) {
+	if err != nil && (!errors.As(err, &damage) || a.Packets+a.Others == 0) {
 		return err
 	}
 	if asJSON {
