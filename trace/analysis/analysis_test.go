@@ -154,7 +154,8 @@ var shown = []struct {
 			r = k.send(fromA, wire.RCSendOnly, 5, 1, nil)
 		}
 		return r
-	}, "for the 7th time", "section 4.7", "the oldest is the SEND of packet 3; PSN 5 was sent again 7 times in vain: if the timer did it each time, retry_cnt 7 ends it"},
+	}, "for the 7th time", "section 4.7",
+		"the oldest is the SEND of packet 3; PSN 5 was sent again 7 times in vain: if the timer did it each time, retry_cnt 7 ends it"},
 	{"refused", func(k *talk) Remark {
 		k.send(fromA, wire.RCWriteOnly, 5, 1, wants(1))
 		return k.send(fromB, wire.RCAcknowledge, 5, 0, says(wire.SynNAKAccess))

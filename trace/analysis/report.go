@@ -99,7 +99,8 @@ func (w *writer) way(name string, f *Flow) {
 	}
 	if n := f.unacknowledged(); n > 0 {
 		m := f.req.flight.at(0)
-		w.line("    %d not acknowledged at the end: the oldest is the %v of packet %d%s", n, m.kind, m.number, w.tried(f))
+		w.line("    %d not acknowledged at the end: the oldest is the %v of packet %d%s", n, m.kind, m.number,
+			w.tried(f))
 	}
 	for c := range numCauses {
 		if r.Retries[c] > 0 {
@@ -140,7 +141,8 @@ func (f *Flow) totals() []counted {
 		{s.Unexpected, "responses to requests that are not in the capture"},
 		{f.Marked, "packets marked by a switch (congestion experienced)"},
 		{f.CNPs, "CNPs: the receiver of these is to send more slowly"},
-		{f.BadICRC, "packets with a wrong ICRC"}, {f.SeenTwice, "copies of packets, captured at a second place or by a mirror: left out"},
+		{f.BadICRC, "packets with a wrong ICRC"},
+		{f.SeenTwice, "copies of packets, captured at a second place or by a mirror: left out"},
 	}
 }
 
@@ -161,8 +163,8 @@ func (w *writer) tried(f *Flow) string {
 	case r != nil && r.Requests+r.Timers > 0:
 		return text + ", and the device has not recorded that it gave up"
 	case n > maxRetries:
-		return text + fmt.Sprintf(": not all of it by the timer, as retry_cnt is %d at most; when none is left it ends "+
-			"with %s", maxRetries, end)
+		return text + fmt.Sprintf(": not all of it by the timer, as retry_cnt is %d at most; when none is left it "+
+			"ends with %s", maxRetries, end)
 	}
 	return text + fmt.Sprintf(": if the timer did it each time, retry_cnt %d ends it with %s", n, end)
 }

@@ -78,9 +78,10 @@ func (c *copies) copied(f *Flow, p *trace.Packet) bool {
 	return false
 }
 
-// mirrors says whether an equal packet at the same place, seen before at a time, was not sent again.
-// If no NAK asks for it, a sender goes back by a timer only. Copies of what may be sent twice at
-// once, or because of any response, are left out if nearly every packet of the flow comes twice.
+// mirrors says whether an equal packet at the same place, seen before at a time, was not sent
+// again. If no NAK asks for it, a sender goes back by a timer only. Copies of what may be sent
+// twice at once, or because of any response, are left out if nearly every packet of the flow comes
+// twice.
 func (f *Flow) mirrors(p *trace.Packet, at int64) bool {
 	q, psn := &f.req, p.Wire.BTH.PSN()
 	request := p.Wire.Op.Flags&wire.OpRequest != 0 && f.Service != wire.ServiceUD

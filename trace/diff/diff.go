@@ -98,7 +98,7 @@ type Pair struct {
 type Clock struct {
 	Offset    int64   `json:"offset_ns"`     // how far B's is ahead of A's
 	RoundTrip int64   `json:"round_trip_ns"` // the fastest there and the fastest back
-	Drift     float64 `json:"drift_ppm"`     // how fast B's runs away from A's: a line, taken out; 0: none was seen
+	Drift     float64 `json:"drift_ppm"`     // how fast B's gains on A's, taken out; 0: none seen
 	Guess     bool    `json:"guess"`         // there is a drift: Offset is that of one moment
 	Unsteady  bool    `json:"unsteady"`      // and it is no line: nothing is known of delays
 }
@@ -109,7 +109,7 @@ type Way struct {
 	To       string  `json:"to"`
 	Sent     int     `json:"sent"`    // in the sender's capture
 	Arrived  int     `json:"arrived"` // of these, in the receiver's
-	Guess    bool    `json:"guess"`   // alike packets follow each other so closely that another could be missing
+	Guess    bool    `json:"guess"`   // alike packets are so close that another could be missing
 	Outside  int     `json:"outside"` // of these, before or behind all that the other capture has
 	Lost     []Event `json:"lost"`
 	Twice    []Event `json:"twice"`

@@ -45,12 +45,12 @@ func (p *Pair) write(b *strings.Builder) {
 	}
 	b.WriteByte('\n')
 	if c := p.Clock; c != nil && c.Unsteady {
-		b.WriteString("  the clocks drift, and by no line: packets would come before they were sent, and nothing is said " +
-			"of delays (a guess)\n")
+		b.WriteString("  the clocks drift, and by no line: packets would come before they were sent, and nothing " +
+			"is said of delays (a guess)\n")
 	} else if c != nil {
 		if c.Drift != 0 {
-			fmt.Fprintf(b, "  the clocks drift: B's gains %.3g ppm on A's, by the line that fits best; it is taken out "+
-				"(a guess)\n", c.Drift)
+			fmt.Fprintf(b, "  the clocks drift: B's gains %.3g ppm on A's, by the line that fits best; it is taken "+
+				"out (a guess)\n", c.Drift)
 		}
 		fmt.Fprintf(b, "  B's clock is %s; the fastest packets there and back take %s together\n", apart(c.Offset),
 			short(c.RoundTrip))

@@ -125,8 +125,12 @@ var headers = map[string][]string{
 
 // others are of the record, or what only we know of a packet.
 var others = []field{
-	{name: "frame.number", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Number), true }},
-	{name: "frame.len", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Length), true }},
+	{name: "frame.number", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
+		return num(p.Number), true
+	}},
+	{name: "frame.len", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
+		return num(p.Length), true
+	}},
 	{name: "frame.cap_len", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		return num(len(p.Data) - p.Cut), true
 	}},
@@ -159,7 +163,9 @@ var others = []field{
 	}), words: words(trace.ICRCUnchecked)},
 	{name: "roce.problem", kind: text, get: said(func(p *trace.Packet) string { return p.Problem })},
 	{name: "roce.line", kind: text, get: said(func(p *trace.Packet) string { return string(p.AppendLine(nil)) })},
-	{name: "roce.part", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) { return num(p.Part), p.Part > 0 }},
+	{name: "roce.part", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
+		return num(p.Part), p.Part > 0
+	}},
 	{name: "roce.payload_len", kind: number, get: func(_ *Filter, p *trace.Packet) (value, bool) {
 		return num(len(p.Wire.Payload)), p.Parsed
 	}},

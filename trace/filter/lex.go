@@ -17,7 +17,8 @@ type Error struct {
 
 // Error names the place by the character, from 1 on.
 func (e *Error) Error() string {
-	return fmt.Sprintf("filter: %s (at character %d of %q)", e.What, len([]rune(e.Expression[:e.At]))+1, cut(e.Expression))
+	return fmt.Sprintf("filter: %s (at character %d of %q)", e.What, len([]rune(e.Expression[:e.At]))+1,
+		cut(e.Expression))
 }
 
 // cut shortens what a user wrote to what a line has room for.

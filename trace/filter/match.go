@@ -175,7 +175,8 @@ func (p *parser) value(x *field, ordered bool) (*operand, error) {
 		}
 		if six := strings.HasPrefix(x.name, "ipv6."); err == nil && (six || strings.HasPrefix(x.name, "ip.")) &&
 			o.net.Addr().Is4() == six {
-			err = fmt.Errorf("%s is of the other family: ip. has addresses of IPv4, ipv6. of IPv6, roce. of both", w.text)
+			err = fmt.Errorf("%s is of the other family: ip. has addresses of IPv4, ipv6. of IPv6, roce. of both",
+				w.text)
 		}
 	}
 	if err != nil {
