@@ -45,12 +45,10 @@ const (
 	// Records before this one, Value of them, were overwritten before anybody fetched them.
 	RecordLost
 	// The oldest packet that is not acknowledged, PSN, leaves once more: the peer is silent, and
-	// its
-	// answer says what it has.
+	// its answer says what it has.
 	RecordProbe
 	// A request's packet has come that was executed before, or is being executed: it is not
-	// executed
-	// again, but for a READ, which reads again. wire.Opcode, length of the payload.
+	// executed again, but for a READ, which reads again. wire.Opcode, length of the payload.
 	RecordDuplicate
 	// A packet that came behind a gap is kept until the gap is filled (selective repeat): the same.
 	RecordKept

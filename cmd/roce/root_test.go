@@ -218,3 +218,18 @@ func TestDevinfoIsThatOfTheVerbs(t *testing.T) {
 		require.Contains(t, out.String(), line)
 	}
 }
+
+// TestHelpIsText: no text of a command has what belongs to the code around it.
+func TestHelpIsText(t *testing.T) {
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		for _, of := range []string{c.Short, c.Long, c.Example} {
+			require.NotContains(t, of, "\t", c.CommandPath())
+			require.NotContains(t, of, `" +`, c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			look(sub)
+		}
+	}
+	look(newRoot())
+}

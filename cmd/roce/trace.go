@@ -19,10 +19,10 @@ func traceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace",
 		Short: "Read captures of RoCE: packets explained, drawn, and what became of each message",
-		Long: `trace reads capture files, pcap and pcapng, of RoCEv2, RoCEv1 and InfiniBand: taken on Ethernet, with or without VLAN
-tags, by "tcpdump -i any", of IP packets (roce --pcap),
-	or by an Endace card. It checks the ICRC of every packet. FILE may be - for
-standard input. "Section 4.5" is one of docs/rocev2.md in the repository, which has the protocol with its sources.`,
+		Long: `trace reads capture files, pcap and pcapng, of RoCEv2, RoCEv1 and InfiniBand: taken on Ethernet, with or without
+VLAN tags, by "tcpdump -i any", of IP packets (roce --pcap), or by an Endace card. It checks the ICRC of every
+packet. FILE may be - for standard input. "Section 4.5" is one of docs/rocev2.md in the repository, which has the
+protocol with its sources.`,
 		Example: `  roce demo --quiet --pcap demo.pcapng && roce trace decode demo.pcapng
   roce trace explain demo.pcapng#3        every byte of the third packet
   roce trace explain IBV_WC_REM_INV_REQ_ERR
@@ -132,14 +132,10 @@ func traceAnalyzeCommand() *cobra.Command {
 		Short: "Say what became of each message: times, retries, losses, refusals, and the rules behind them",
 		Long: `analyze finds the connections of a capture, by the messages of the connection manager or, if those are not in it, by
 sequence numbers, and says for each way of each: the messages and how long they took, what was sent again and why,
-	what was lost,
-refused or put off, credits, marks and congestion notifications, and what went wrong,
-	with the section of docs/rocev2.md that has
-the rule. Each finding says which packets it rests on, and whether it is a guess. It sees what the capture has seen,
-	which is not
-what either end has; of --filter, only the packets that it leaves, so leave both ways. "roce trace explain " +
-	"12" says what a status
-comes of.`,
+what was lost, refused or put off, credits, marks and congestion notifications, and what went wrong, with the
+section of docs/rocev2.md that has the rule. Each finding says which packets it rests on, and whether it is a guess.
+It sees what the capture has seen, which is not what either end has; of --filter, only the packets that it leaves,
+so leave both ways. "roce trace explain 12" says what a status comes of.`,
 		Example: `  roce trace analyze capture.pcapng
   roce trace analyze --json capture.pcapng | jq '.connections[].ways[].findings[] | select(.weight == "failed")'`,
 		Args: operands(1, 1),
@@ -159,12 +155,12 @@ func traceDiffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two captures of one connection, taken at its two ends: losses, order, delays",
-		Long: `diff finds each packet of one capture in the other, and says what was lost between them, what came twice, what another packet has
-overtaken, what a switch has marked, what was damaged,
-	and how long packets took. It finds out by itself which capture is of which end.
-Clocks of two machines differ by an unknown time. Packets of both ways tell how long the fastest take there and back together; how that
-divides nobody can tell, so the clocks are set as if the fastest packet of each way took half of it. All delays of one way may be too long
-by the same constant, and those of the other way too short by it.`,
+		Long: `diff finds each packet of one capture in the other, and says what was lost between them, what came twice, what
+another packet has overtaken, what a switch has marked, what was damaged, and how long packets took. It finds out by
+itself which capture is of which end. Clocks of two machines differ by an unknown time. Packets of both ways tell
+how long the fastest take there and back together; how that divides nobody can tell, so the clocks are set as if the
+fastest packet of each way took half of it. All delays of one way may be too long by the same constant, and those of
+the other way too short by it.`,
 		Example: `  roce trace diff client.pcapng server.pcapng
   roce trace diff --json client.pcapng server.pcapng | jq '.pairs[].ways[] | {from, lost: (.lost | length), delay_ns}'`,
 		Args: operands(2, 2),
@@ -182,12 +178,10 @@ func traceTimelineCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "timeline FILE",
 		Short: "Show what a device did beside its packets: requests, drops and why, retries, completions",
-		Long: `timeline shows a file that a command has written with --pcap FILE --records: each packet, and between them what the device
-did, in the order in which it happened: the work request that began, the packets that it became,
-	what was executed where, what was
-dropped and why, why it was sent again,
-	and the completion in which it ended. The device is one end: of the other end only the packets
-are seen.`,
+		Long: `timeline shows a file that a command has written with --pcap FILE --records: each packet, and between them what the
+device did, in the order in which it happened: the work request that began, the packets that it became, what was
+executed where, what was dropped and why, why it was sent again, and the completion in which it ended. The device is
+one end: of the other end only the packets are seen.`,
 		Example: `  roce demo --quiet --pcap demo.pcapng --records && roce trace timeline demo.pcapng
   roce perf write-bw --pcap loss.pcapng --records --fault tx:1%:drop 10.0.0.1
   roce trace timeline --json demo.pcapng | jq 'select(.record == "completion")'`,
@@ -229,12 +223,10 @@ func traceServeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Show a capture, a running demonstration or the lessons in a browser",
-		Long: `serve prints a URL of this machine to open in a browser. The page there is the one of "ladder --html"; of a large capture it
-has a window at a time, and shows the others as they are asked for. Without a FILE it shows the lessons of "roce " +
-	"learn". With --demo it shows the packets of "roce demo", which runs
-again and again, as they pass. Nobody else can open the page: it is on a loopback address,
-	and the URL has a secret in it.
-It ends with Ctrl-C.`,
+		Long: `serve prints a URL of this machine to open in a browser. The page there is the one of "ladder --html"; of a large
+capture it has a window at a time, and shows the others as they are asked for. Without a FILE it shows the lessons
+of "roce learn". With --demo it shows the packets of "roce demo", which runs again and again, as they pass. Nobody
+else can open the page: it is on a loopback address, and the URL has a secret in it. It ends with Ctrl-C.`,
 		Example: `  roce trace serve capture.pcapng
   roce trace serve --demo
   ssh -L 8080:127.0.0.1:8080 HOST roce trace serve --listen 127.0.0.1:8080 capture.pcapng`,
@@ -262,19 +254,15 @@ func traceCaptureCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capture INTERFACE",
 		Short: "Show or record the RoCE packets that a network interface sees",
-		Long: `capture listens on a network interface, as tcpdump does, for RoCEv2 and RoCEv1, also between other machines as far as the
-interface sees it, and answers nothing. It needs Linux and CAP_NET_RAW,
-	and ends with Ctrl-C. What a NIC does without its kernel is
-not seen on the NIC's own host. The packets of one's own program alone are recorded without privilege by --pcap of roce perf,
-pingpong, rping and demo, and by capture.Wrap (package transport/capture).
+		Long: `capture listens on a network interface, as tcpdump does, for RoCEv2 and RoCEv1, also between other machines as far
+as the interface sees it, and answers nothing. It needs Linux and CAP_NET_RAW, and ends with Ctrl-C. What a NIC does
+without its kernel is not seen on the NIC's own host. The packets of one's own program alone are recorded without
+privilege by --pcap of roce perf, pingpong, rping and demo, and by capture.Wrap (package transport/capture).
 
-Where there is more than can be written, --snap 128 keeps the headers of each packet,
-	which is all that analyze needs; messages of the
-connection manager are kept whole. With --file-size or --file-time the capture goes to one file after the other,
-	called as --write
-says, with a number and the time; --files 10 keeps the newest ten,
-	so that the capture can run until what happens once a night has
-happened.`,
+Where there is more than can be written, --snap 128 keeps the headers of each packet, which is all that analyze
+needs; messages of the connection manager are kept whole. With --file-size or --file-time the capture goes to one
+file after the other, called as --write says, with a number and the time; --files 10 keeps the newest ten, so that
+the capture can run until what happens once a night has happened.`,
 		Example: `  sudo roce trace capture eth0
   sudo roce trace capture lo -w local.pcapng --count 1000
   sudo roce trace capture eth0 -w - | roce trace decode -

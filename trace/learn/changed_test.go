@@ -118,8 +118,7 @@ func TestBindings(t *testing.T) {
 }
 
 // TestOwnFaults: what a lesson does to a packet stays with that packet, whatever its number
-// becomes,
-// and does not go to one that is sent again.
+// becomes, and does not go to one that is sent again.
 func TestOwnFaults(t *testing.T) {
 	p := Find("lost-atomic").Play([]world.Change{{Packet: 1, Action: world.Drop}})
 	require.Equal(t, world.Lost, p.Packets[0].Fate)

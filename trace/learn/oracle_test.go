@@ -220,8 +220,7 @@ func costTruth(o *oracle, s *told.Sentence) error {
 }
 
 // wire judges what is said of a packet that the others wait for: it takes so long, with what
-// Ethernet
-// adds, at 10 Gbit/s or, in the lesson "lossy", at 1.
+// Ethernet adds, at 10 Gbit/s or, in the lesson "lossy", at 1.
 func (o *oracle) wire(s *told.Sentence) error {
 	if len(s.Packets) == 0 {
 		return nil

@@ -1,8 +1,8 @@
 package told
 
 // What acted: timers, NAKs, marks, each with its rule. Stages: what a device did that it does not
-// do
-// without the change → the row of its kind → a sentence. Of several of one row the first is told.
+// do without the change → the row of its kind → a sentence. Of several of one row the first is
+// told.
 
 import (
 	"fmt"

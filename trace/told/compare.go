@@ -66,8 +66,7 @@ func compare(before, after *world.Play, changes []world.Change) *comparison {
 }
 
 // differ finds the entries that only one of two plays has. Those of the same time are the same
-// first;
-// what is left may have moved.
+// first; what is left may have moved.
 func differ(before, after *world.Play) (news, gone []*world.Entry) {
 	type place struct {
 		deed

@@ -40,8 +40,7 @@ func seesMark(c *comparison, e *world.Entry) (s Sentence, ok bool) {
 }
 
 // dropped are the packets that a queue pair drops for a reason, from an entry on, up to the one
-// that
-// brings what is missing: want, if it is known.
+// that brings what is missing: want, if it is known.
 func (c *comparison) dropped(e *world.Entry, want uint32, known bool) (all []int) {
 	for i := range c.after.Entries {
 		x := &c.after.Entries[i]

@@ -1,8 +1,8 @@
 // Package told says in sentences what a student's change has made of a play: what was done to the
 // packet, what an end saw of it, which timer, NAK or mark acted and by which rule, what was done
-// with
-// what came twice, what it cost, and what the programs noticed. Every number is the play's own; the
-// fields of a sentence have them, for a test to hold them against packets, records and completions.
+// with what came twice, what it cost, and what the programs noticed. Every number is the play's
+// own; the fields of a sentence have them, for a test to hold them against packets, records and
+// completions.
 //
 // The files, in reading order:
 //

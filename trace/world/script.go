@@ -1,10 +1,9 @@
 package world
 
 // What a scenario itself does to its packets. It names them by their numbers; but when a student
-// has
-// changed something the numbers are others. So a packet that a scenario means is known by what it
-// is
-// in the play that nobody has changed, and never stands for one that is sent again in its place.
+// has changed something the numbers are others. So a packet that a scenario means is known by what
+// it is in the play that nobody has changed, and never stands for one that is sent again in its
+// place.
 
 import (
 	"github.com/goroce/goroce/qp"
